@@ -1,0 +1,1 @@
+"""A GRU translator with additive attention, as a plugin of ktiwprobe."""

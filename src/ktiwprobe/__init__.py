@@ -1,0 +1,78 @@
+"""ktiwprobe: what does an attention model know, when did it learn it, and does its attention follow?
+
+Names are loaded when first used, so that `import ktiwprobe` (which every plugin's hook module does) stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ktiwprobe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from ktiwprobe.address import agree
+    from ktiwprobe.agreement import Agreement
+    from ktiwprobe.attend import choose
+    from ktiwprobe.data import Batch, Corpus, Example, Split, Stream
+    from ktiwprobe.errors import KtiwprobeError
+    from ktiwprobe.extraction import extract, probe
+    from ktiwprobe.options import option
+    from ktiwprobe.protocols import AttentionModel, Model, Task, Trace
+    from ktiwprobe.registry import build_registry
+    from ktiwprobe.run import Run
+    from ktiwprobe.signals import Signal
+    from ktiwprobe.torchmodel import TorchModel
+    from ktiwprobe.training import train
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "address": ("agree",),
+    "agreement": ("Agreement",),
+    "attend": ("choose",),
+    "data": ("Batch", "Corpus", "Example", "Split", "Stream"),
+    "errors": ("KtiwprobeError",),
+    "extraction": ("extract", "probe"),
+    "options": ("option",),
+    "protocols": ("AttentionModel", "Model", "Task", "Trace"),
+    "registry": ("build_registry",),
+    "run": ("Run",),
+    "signals": ("Signal",),
+    "torchmodel": ("TorchModel",),
+    "training": ("train",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Agreement",
+    "AttentionModel",
+    "Batch",
+    "Corpus",
+    "Example",
+    "KtiwprobeError",
+    "Model",
+    "Run",
+    "Signal",
+    "Split",
+    "Stream",
+    "Task",
+    "TorchModel",
+    "Trace",
+    "agree",
+    "build_registry",
+    "choose",
+    "extract",
+    "hookimpl",
+    "option",
+    "probe",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ktiwprobe' has no attribute {name!r}")
+    return getattr(import_module(f"ktiwprobe.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF])

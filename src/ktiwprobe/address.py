@@ -1,0 +1,242 @@
+"""What a SPEC means: `[RUN:]SYMBOL[SITE][@STEP]`, a signal file, or `gold`; and `agree`, which compares two of them.
+
+SYMBOL is a probe's name and, after a dash, a suffix that picks the run: the paper's superscripts. The runs that a
+suffix picks from are the group: those of the latest run's task, model and options. A is its learned run with the lowest
+seed, B the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ktiwprobe import agreement
+from ktiwprobe.agreement import Agreement, make_metric
+from ktiwprobe.errors import RunError, SpecError, suggest
+from ktiwprobe.extraction import Extractor
+from ktiwprobe.progress import SILENT, Progress
+from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
+from ktiwprobe.signals import SUFFIXES, Signal, gold_signal, load_signal
+
+ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
+STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
+PICKS = ("hat", *ATTENTIONS, *STAND_INS)
+LEXICAL = ("beta", "gamma")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A SPEC, read but not yet looked up."""
+
+    text: str
+    probe: str = ""
+    run: str | None = None
+    pick: str | None = None
+    site: str | None = None
+    step: str | None = None
+    file: Path | None = None
+
+    @property
+    def gold(self) -> bool:
+        """Whether it means the task's own alignment."""
+        return self.text == "gold"
+
+
+def read_spec(text: str, probes: Iterable[str]) -> Spec:
+    """Read a SPEC; `probes` are the names a SYMBOL may begin with, the longest match wins."""
+    if text == "gold" or text.endswith(SUFFIXES):
+        return Spec(text, file=None if text == "gold" else Path(text))
+    match = re.fullmatch(r"(?P<head>[^\[\]@]*)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]]+))?", text)
+    if not match or not match["head"]:
+        raise SpecError(f"{text!r} is not a SPEC: write [RUN:]SYMBOL[SITE][@STEP], a signal file, or gold")
+    run, _, symbol = match["head"].rpartition(":")
+    known = sorted(probes, key=len, reverse=True)
+    for probe in known:
+        if symbol == probe or (symbol.startswith(f"{probe}-") and symbol.removeprefix(f"{probe}-") in PICKS):
+            pick = symbol.removeprefix(probe).removeprefix("-") or None
+            if run and pick:
+                raise SpecError(f"{text!r} names its run twice: leave out {run}: or -{pick}")
+            return Spec(text, probe, run or None, pick, match["site"], match["step"])
+    symbols = [*known, *(f"{p}-{pick}" for p in known for pick in PICKS)]
+    raise SpecError(f"unknown symbol {symbol!r} in {text!r}{suggest(symbol, symbols).partition(' known:')[0]} "
+                    f"probes: {', '.join(sorted(known))}; suffixes: {', '.join(f'-{p}' for p in PICKS)}")  # fmt: skip
+
+
+def agree(
+    u: str | Signal,
+    v: str | Signal,
+    metric: str = "agreement",
+    *,
+    task: str | None = None,
+    split: str = "validation",
+    runs: str | Path | None = None,
+    device: str = "auto",
+    registry: Registry | None = None,
+    progress: Progress = SILENT,
+) -> Agreement:
+    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped."""
+    registry = registry or build_registry()
+    rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
+    if isinstance(u, Signal) and isinstance(v, Signal):
+        return agreement.measure([(u, v)], rule, metric)[0]
+    finder = Finder(runs_folder(runs), registry, task=task, split=split, device=device, progress=progress)
+    us, vs = finder.signals_of_both(u, v)
+    pairs = [(a, b) for a in us for b in vs]
+    result, _ = agreement.measure(pairs, rule, metric)
+    return finder.in_context(result, rule)
+
+
+class Finder:
+    """Looks SPECs up among the runs of a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        registry: Registry,
+        *,
+        task: str | None = None,
+        split: str = "validation",
+        device: str = "auto",
+        progress: Progress = SILENT,
+    ) -> None:
+        self.folder, self.registry, self.task, self.split = folder, registry, task, split
+        self.device, self.progress = device, progress
+        self._extractors: dict[Path, Extractor] = {}
+        self._group: list[Run] | None = None
+
+    # which runs
+
+    def group(self) -> list[Run]:
+        """The runs that belong together: the latest run's task, model and options, of any seed and attention."""
+        if self._group is None:
+            runs = [run for run in find_runs(self.folder) if self.task in (None, run.record["task"])]
+            if not runs:
+                latest_run(self.folder)  # says that there are none at all
+                known = sorted({run.record["task"] for run in find_runs(self.folder)})
+                raise SpecError(
+                    f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
+                )
+            main = [run for run in runs if run.record["model"] not in STAND_INS.values()] or runs
+            self._group = [run for run in runs if _kin(run) == _kin(main[-1])]
+        return self._group
+
+    def learned(self) -> list[Run]:
+        """A, B, ...: the group's learned runs, lowest seed first."""
+        runs = sorted((r for r in self.group() if r.attention == "learned"), key=lambda r: r.seed)
+        if not runs:
+            raise SpecError(f"no learned run of {self._of()}: train one with `{self._command()}`")
+        return runs
+
+    def run_of(self, spec: Spec) -> Run:
+        """The run that a SPEC speaks of."""
+        if spec.run:
+            return find_run(self.folder, spec.run)
+        if spec.pick in ATTENTIONS:
+            runs = [r for r in self.group() if r.attention == ATTENTIONS[spec.pick]]
+            return self._first(runs, spec, f"{self._command()} --attention {ATTENTIONS[spec.pick]}")
+        if spec.pick in STAND_INS:
+            folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
+            runs = [r for r in find_runs(self.folder) if r.path.parent == folder and r.record["model"] == model]
+            return self._first(runs, spec, f"ktiwprobe train {model} --task {self.group()[0].record['task']}")
+        learned = self.learned()
+        another = spec.pick == "hat" or spec.probe in LEXICAL
+        if spec.pick == "hat" and len(learned) < 2:
+            raise SpecError(
+                f"{spec.text} needs a second seed of {self._of()}: train one with `{self._command(seed=True)}`"
+            )
+        return learned[1] if another and len(learned) > 1 else learned[0]
+
+    def _first(self, runs: list[Run], spec: Spec, command: str) -> Run:
+        if not runs:
+            raise SpecError(f"{spec.text} needs a run that is not there: train it with `{command}`")
+        return min(runs, key=lambda run: run.seed)
+
+    def _of(self) -> str:
+        record = self.group()[-1].record
+        return f"{record['model']} on {record['task']}"
+
+    def _command(self, *, seed: bool = False) -> str:
+        record = self.group()[-1].record
+        another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
+        return f"ktiwprobe train {record['model']} --task {record['task']}{another}"
+
+    # which steps, and the signals there
+
+    def step_of(self, spec: Spec) -> str:
+        """best, last, max or a number: as told, else the paper's choice."""
+        if spec.step:
+            return spec.step
+        if spec.run or spec.pick in (*STAND_INS, "hat"):
+            return "best"
+        another_seed = spec.probe in LEXICAL and len(self.learned()) > 1
+        return "max" if spec.pick in ATTENTIONS or another_seed else "best"
+
+    def signals_of_both(self, u: str | Signal, v: str | Signal) -> tuple[list[Signal], list[Signal]]:
+        """The signals of u and of v; one side may have several, the checkpoints of @max."""
+        sides = [
+            side if isinstance(side, Signal) else read_spec(side, self.registry.names("probes")) for side in (u, v)
+        ]
+        maxima = [isinstance(s, Spec) and not (s.file or s.gold) and self.step_of(s) == "max" for s in sides]
+        if all(maxima):
+            first, second = sides
+            if isinstance(first, Spec) and isinstance(second, Spec):
+                if first.step and second.step:
+                    raise SpecError(f"{first.text} and {second.text} are both @max: give one of them a step")
+                sides = [first, replace(second, step="best")] if first.step else [replace(first, step="best"), second]
+        u_signals, v_signals = ([s] if isinstance(s, Signal) else self.signals(s) for s in sides)
+        return u_signals, v_signals
+
+    def signals(self, spec: Spec) -> list[Signal]:
+        """What a SPEC means: one signal, or one for each checkpoint with @max."""
+        if spec.file:
+            return [load_signal(spec.file)]
+        if spec.gold:
+            extractor = self.extractor(self.group()[-1])
+            return [gold_signal(extractor.part(), extractor.corpus, self.split)]
+        extractor = self.extractor(self.run_of(spec))
+        at = self.step_of(spec)
+        steps = extractor.run.steps() if at == "max" else [extractor.step(at)]
+        found = [extractor.signal(spec.probe, step, progress=self.progress) for step in steps]
+        return [signal.one_site(spec.site) for signal in found] if spec.site else found
+
+    def extractor(self, run: Run) -> Extractor:
+        """The extractor of a run, kept so that its corpus is made once."""
+        if run.path not in self._extractors:
+            self._extractors[run.path] = Extractor(run, self.registry, split=self.split, device=self.device)
+        return self._extractors[run.path]
+
+    # what a value is worth
+
+    def in_context(self, result: Agreement, rule: object, measure: str = "accuracy") -> Agreement:
+        """The same result with ξ and ξ*, where there are the runs for them."""
+        try:
+            learned = self.learned()
+            star = max(learned[0].performance(measure).values(), default=None)
+        except (SpecError, RunError):
+            return result
+        result = replace(result, performance=measure, xi_star=star)
+        if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
+            return result
+        others = learned[1:] if learned[0].record["kind"] == "classification" else learned[1:2]
+        found = agreement.xi(result.value, self.curve(learned[0], others, rule, measure))
+        return replace(result, xi=star if found is None else found)
+
+    def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
+        """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
+        alpha = self.extractor(first).signal("alpha", "best", progress=self.progress)
+        points: dict[int, list[tuple[float, float]]] = {}
+        for run in others:
+            for step, performance in run.performance(measure).items():
+                hat = self.extractor(run).signal("alpha", step, progress=self.progress)
+                value = agreement.add_up(alpha, hat, rule).value  # type: ignore[arg-type]
+                if value is not None:
+                    points.setdefault(step, []).append((value, performance))
+        return {s: tuple(sum(c) / len(c) for c in zip(*p, strict=True)) for s, p in points.items()}
+
+
+def _kin(run: Run) -> tuple[str, str, str]:
+    """Runs that differ only in seed, attention and length."""
+    return run.path.parent.name, run.record["model"], run.record["identity"][1]

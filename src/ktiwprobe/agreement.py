@@ -1,0 +1,191 @@
+"""How well two signals agree over a split: value, baseline, interval over sentences, and the paper's ξ; numpy only."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ktiwprobe import metrics
+from ktiwprobe.errors import ContractError, UsageError
+from ktiwprobe.signals import Signal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """A(u, v) and what it takes to read it. Fractions in [0, 1], τ and ρ in [-1, 1], ξ in the unit of `performance`."""
+
+    metric: str
+    u: str
+    v: str
+    value: float | None  # None where every row is undefined
+    baseline: float | None  # the exact expectation under random order
+    ci: tuple[float, float] | None  # 95 %, sentences resampled
+    rows: int
+    skipped: int  # rows on which the metric is undefined
+    ties: int  # rows in which u's highest value is shared: the first one counts
+    performance: str | None = None
+    xi: float | None = (
+        None  # performance at which another seed's attention agrees better than this; ξ* if it never does
+    )
+    xi_star: float | None = None
+    per_sentence: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # NaN where undefined
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `agree --format json` prints."""
+        names = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star")
+        return {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in names}
+
+    def to_frame(self) -> pd.DataFrame:
+        """The agreement of each sentence."""
+        import pandas as pd
+
+        return pd.DataFrame({"sentence": np.arange(len(self.per_sentence)), self.metric: self.per_sentence})
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in self.to_dict().items())
+        return f"<table>{cells}</table>"
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A metric over one pair of signals, added up by sentence: enough for the value and for any resample of it."""
+
+    top: Floats  # (sentences,)
+    bottom: Floats  # (sentences,)
+    expected_top: float
+    expected_bottom: float
+    rows: int
+    skipped: int
+    ties: int
+
+    @property
+    def value(self) -> float | None:
+        """The metric over all defined rows."""
+        return _divide(self.top.sum(), self.bottom.sum())
+
+    @property
+    def baseline(self) -> float | None:
+        """Its expectation under random order."""
+        return _divide(self.expected_top, self.expected_bottom)
+
+
+def add_up(u: Signal, v: Signal, metric: Callable[..., Any]) -> Sums:
+    """The metric on every row of u and v, summed by sentence."""
+    u, v = u.one_site(), v.one_site()
+    u.check_same_cells(v)
+    sentences = len(u)
+    top, bottom = np.zeros(sentences), np.zeros(sentences)
+    expected, counts = np.zeros(2), np.zeros(3, int)
+    for (numbers, a), (_, b) in zip(u.by_length(), v.by_length(), strict=True):
+        pairs = as_pairs(metric(a, b), len(a), metric)
+        defined = ~np.isnan(pairs).any(1)
+        where = u.sentence_of_row[numbers[defined]]
+        top += np.bincount(where, pairs[defined, 0], sentences)
+        bottom += np.bincount(where, pairs[defined, 1], sentences)
+        if defined.any():
+            chance = as_pairs(metrics.expected(metric, a[defined], b[defined]), defined.sum(), metric)
+            expected += np.nansum(chance, 0)
+        ties = ((a == a.max(1, keepdims=True)).sum(1) > 1) & defined
+        counts += (defined.sum(), (~defined).sum(), ties.sum())
+    return Sums(top, bottom, *expected, *(int(count) for count in counts))
+
+
+def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Callable[..., Any], name: str) -> tuple[Agreement, int]:
+    """The agreement of the best of several pairs (the checkpoints of @max), and which one that is.
+
+    With several pairs the interval takes the best inside each resample, so that choosing is part of what it covers.
+    """
+    lower = bool(getattr(metric, "lower_is_better", False))
+    sums = [add_up(u, v, metric) for u, v in pairs]
+    scored = [(-s.value if lower else s.value, -i) for i, s in enumerate(sums) if s.value is not None]
+    best = -max(scored)[1] if scored else 0
+    chosen, (u, v) = sums[best], pairs[best]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_sentence = chosen.top / chosen.bottom
+    result = Agreement(
+        metric=name,
+        u=u.name,
+        v=v.name,
+        value=chosen.value,
+        baseline=chosen.baseline,
+        ci=interval(sums, lower=lower),
+        rows=chosen.rows,
+        skipped=chosen.skipped,
+        ties=chosen.ties,
+        per_sentence=per_sentence,
+    )
+    return result, best
+
+
+def interval(sums: Sequence[Sums], *, lower: bool = False, seed: int = 0) -> tuple[float, float] | None:
+    """A 95 % bootstrap interval over sentences; None where there are fewer than two with a value."""
+    top, bottom = (np.stack([getattr(s, side) for s in sums], 1) for side in ("top", "bottom"))  # (sentences, pairs)
+    heard = bottom.any(1)
+    top, bottom = top[heard], bottom[heard]
+    M = len(top)
+    if M < 2:
+        return None
+    rng = np.random.default_rng(seed)
+    best: list[Floats] = []
+    block = max(1, 4_000_000 // M)  # resamples at a time: a block of weights stays near 32 MB
+    for done in range(0, RESAMPLES, block):
+        weights = rng.multinomial(M, np.full(M, 1 / M), min(block, RESAMPLES - done)).astype(float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = (weights @ top) / (weights @ bottom)
+        values = values[~np.isnan(values).all(1)]
+        best.append(np.nanmin(values, 1) if lower else np.nanmax(values, 1))
+    low, high = np.percentile(np.concatenate(best), (2.5, 97.5))
+    return float(low), float(high)
+
+
+def xi(value: float, curve: Mapping[int, tuple[float, float]]) -> float | None:
+    """ξ: the performance at the first step whose attention agrees with α better than `value`; None if none does.
+
+    `curve` maps a step to (A(α, α̂(step)), performance at that step).
+    """
+    for step in sorted(curve):
+        agreement, performance = curve[step]
+        if agreement > value:
+            return performance
+    return None
+
+
+def as_pairs(values: Any, count: int, metric: Callable[..., Any]) -> Floats:
+    """A metric's return as (N, 2): what is added up, and what it is divided by."""
+    array = np.asarray(values, float)
+    if array.shape == (count,):
+        return np.stack([array, np.where(np.isnan(array), np.nan, 1.0)], 1)
+    if array.shape == (count, 2):
+        return array
+    name = getattr(metric, "__name__", type(metric).__name__)
+    raise ContractError(
+        f"metric {name} returned shape {array.shape} for {count} rows: it must be ({count},) or ({count}, 2)"
+    )
+
+
+def _divide(top: float, bottom: float) -> float | None:
+    return float(top / bottom) if bottom else None
+
+
+def make_metric(target: Any, text: str) -> Callable[..., Any]:
+    """The metric that `name:k=3,share=0.1` means, given what is registered under the name."""
+    from ktiwprobe.options import fill, parse_pairs
+
+    name, _, rest = text.partition(":")
+    given = parse_pairs(part for part in rest.split(",") if part)
+    if isinstance(target, type):
+        return fill(target, given, space=name)
+    if given:
+        raise UsageError(f"metric {name!r} takes no options")
+    return target  # type: ignore[no-any-return]

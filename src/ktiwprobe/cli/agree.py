@@ -1,0 +1,66 @@
+"""ktiwprobe agree"""
+
+from __future__ import annotations
+
+import click
+
+from ktiwprobe.cli.common import device_option, load_registry, quiet_option, runs_option, split_option
+
+
+@click.command("agree")
+@click.option("--u", "u", required=True, metavar="SPEC", help="The signal whose peaks are looked for.")
+@click.option("--v", "v", required=True, metavar="SPEC", help="The signal they are looked for in.")
+@click.option(
+    "--metric", default="agreement", show_default=True, metavar="NAME[:k=v]", help="See `ktiwprobe ls metrics`."
+)
+@click.option("--task", metavar="TASK", help="Only runs of this task.")
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    show_default=True,
+    type=click.Choice(["table", "json", "csv", "latex"]),
+    help="How to print the result.",
+)
+@split_option
+@runs_option
+@device_option
+@quiet_option
+def command(
+    u: str,
+    v: str,
+    metric: str,
+    task: str | None,
+    form: str,
+    split: str,
+    runs: str | None,
+    device: str,
+    quiet: bool,
+) -> None:
+    """Compare two signals: does V know what U points at?
+
+    SPEC is [RUN:]SYMBOL[SITE][@STEP], a signal file, or `gold`. SYMBOL is a probe (alpha, beta, delta, ...) and may end
+    in -hat (another seed), -uf (uniform attention), -fr (frozen beta), -px (proxy), -ibm or -log. STEP is a number,
+    best, last or max.
+
+    \b
+    ktiwprobe agree --u alpha --v beta
+    ktiwprobe agree --u alpha --v beta-uf --metric kendall
+    ktiwprobe agree --u alpha --v gold --metric aer --format json
+    """
+    from ktiwprobe.address import agree
+    from ktiwprobe.cli.progress import make_progress
+    from ktiwprobe.tables import show_agreement
+
+    result = agree(
+        u,
+        v,
+        metric,
+        task=task,
+        split=split,
+        runs=runs,
+        device=device,
+        registry=load_registry(),
+        progress=make_progress(quiet),
+    )
+    click.echo(show_agreement([result], form))

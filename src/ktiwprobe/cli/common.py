@@ -1,0 +1,58 @@
+"""What several commands share: their common options, and the registry with its warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ktiwprobe.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+runs_option = click.option("--runs", metavar="DIR", help="Folder of runs. [default: $KTIWPROBE_RUNS, else runs]")
+device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress, only the result.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+split_option = click.option(
+    "--split",
+    default="validation",
+    show_default=True,
+    metavar="SPLIT",
+    help="validation, test, or train (a sample as large as validation).",
+)
+
+
+def options_option(function: F) -> F:
+    """-o KEY=VALUE and --config."""
+    pairs = click.option(
+        "-o",
+        "--option",
+        "pairs",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of the task, the model or training.",
+    )
+    config = click.option("--config", metavar="FILE", help="A TOML file of options; -o wins over it.")
+    return pairs(config(function))
+
+
+def collect_options(config: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """The options of a command as one mapping."""
+    from pathlib import Path
+
+    from ktiwprobe.options import parse_pairs, read_toml
+
+    return {**(read_toml(Path(config)) if config else {}), **parse_pairs(pairs)}
+
+
+def load_registry() -> Registry:
+    """The registry; plugins that failed are named on standard error."""
+    from ktiwprobe.registry import build_registry
+
+    registry = build_registry()
+    for failure in registry.failures:
+        click.echo(f"ktiwprobe: warning: {failure}", err=True)
+    return registry

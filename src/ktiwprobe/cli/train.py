@@ -1,0 +1,84 @@
+"""ktiwprobe train"""
+
+from __future__ import annotations
+
+import click
+
+from ktiwprobe.cli.common import (
+    collect_options,
+    device_option,
+    load_registry,
+    options_option,
+    quiet_option,
+    runs_option,
+)
+
+
+@click.command("train")
+@click.argument("model")
+@click.option("--task", metavar="TASK", help="What to train on. [default: the model's own, else toy-translation]")
+@click.option("--seed", default=0, show_default=True, help="Random seed of weights, data order and dropout.")
+@click.option("--steps", type=click.IntRange(min=0), help="Updates; more than a finished run has extend it.")
+@click.option(
+    "--attention", default="learned", show_default=True, metavar="HOW", help="learned, uniform or frozen-beta."
+)
+@click.option("--name", metavar="NAME", help="Name of the run instead of the one made from its options.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was interrupted.")
+@options_option
+@runs_option
+@device_option
+@quiet_option
+def command(
+    model: str,
+    task: str | None,
+    seed: int,
+    steps: int | None,
+    attention: str,
+    name: str | None,
+    resume: bool,
+    pairs: tuple[str, ...],
+    config: str | None,
+    runs: str | None,
+    device: str,
+    quiet: bool,
+) -> None:
+    """Train MODEL and keep checkpoints of it.
+
+    \b
+    ktiwprobe train lstm-seq2seq
+    ktiwprobe train lstm-seq2seq --seed 1
+    ktiwprobe train lstm-seq2seq --attention uniform -o hidden=128
+    """
+    from ktiwprobe.cli.progress import make_progress
+    from ktiwprobe.training import train
+
+    options = collect_options(config, pairs)
+    run = train(
+        model,
+        task,
+        seed=seed,
+        steps=steps,
+        attention=attention,
+        options=options,
+        runs=runs,
+        name=name,
+        resume=resume,
+        device=device,
+        registry=load_registry(),
+        progress=make_progress(quiet),
+    )
+    best = run.best_step()
+    accuracy = run.performance()[best]
+    click.echo(f"{run.name}: step {run.steps()[-1]}, best accuracy {accuracy:.4f} at step {best}, "
+               f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
+    if not quiet:
+        click.echo(f"next: {_next_command(attention, run.record['kind'])}")
+
+
+def _next_command(attention: str, kind: str) -> str:
+    u, v = {
+        "learned": ("delta" if kind == "classification" else "alpha", "beta"),
+        "uniform": ("alpha", "beta-uf"),
+        "frozen-beta": ("alpha", "alpha-fr"),
+    }[attention]
+    return f"ktiwprobe agree --u {u} --v {v}"

@@ -1,0 +1,223 @@
+"""Sentences as ids and as text, whole corpora, and batches of them; padding and masks are made here and nowhere else.
+
+A corpus is a few flat integer arrays with offsets, never a list of objects: a batch is one gather.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ktiwprobe.errors import CorpusError, UnknownNameError
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sentences padded to one length; the masks are True on real positions.
+
+    `y` is the output without a start symbol (a model shifts it itself), or a classifier's label, T = 1.
+    """
+
+    x: Tensor  # (B, L) input ids
+    x_mask: Tensor  # (B, L)
+    x_lengths: Tensor  # (B,) always on the CPU
+    y: Tensor  # (B, T) output ids
+    y_mask: Tensor  # (B, T)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch with its tensors on `device`; the lengths stay on the CPU."""
+        moved = {name: getattr(self, name).to(device) for name in ("x", "x_mask", "y", "y_mask")}
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One sentence pair, to read: the tokens behind the ids, and the links where they are known."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    x: NDArray[np.int64]  # (L,)
+    y: NDArray[np.int64]  # (T,)
+    links: NDArray[np.int64] | None  # (n, 3): t, l, and 1 for a sure link, 0 for a possible one
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of different lengths, end to end in one array."""
+
+    values: NDArray[Any]  # (cells, ...)
+    offsets: NDArray[np.int64]  # (rows + 1,)
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any] | NDArray[Any]], *, width: tuple[int, ...] = ()) -> Ragged:
+        """Lay `rows` end to end; `width` is the shape of one cell."""
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        filled = [np.asarray(row, np.int64).reshape(-1, *width) for row in rows]
+        return cls(np.concatenate(filled) if filled else np.zeros((0, *width), np.int64), offsets)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """(rows,)"""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    def padded(self, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The chosen rows padded to one length, and where they are real. (B, longest), (B, longest)"""
+        lengths = self.lengths[rows]
+        column = np.arange(lengths.max(initial=0))
+        mask = column < lengths[:, None]
+        cell = np.where(mask, self.offsets[rows][:, None] + column, 0)
+        return np.where(mask, self.values[cell], PAD), mask
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """Endless fresh samples; a batch is a pure function of (seed, step, size)."""
+
+    def batch(self, seed: int, step: int, size: int) -> Batch:
+        """The batch of one training step, on the CPU."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A finite part of a corpus."""
+
+    x: Ragged
+    y: Ragged
+    links: Ragged | None = None  # cells (t, l, sure), where the alignment is known
+
+    @classmethod
+    def of(
+        cls,
+        xs: Sequence[Sequence[int]],
+        ys: Sequence[Sequence[int]],
+        links: Sequence[Sequence[tuple[int, int, int]]] | None = None,
+    ) -> Split:
+        """A split from lists of ids; `links` are (t, l, 1 if sure else 0), or None where no alignment is known."""
+        if len(xs) != len(ys):
+            raise CorpusError(f"a split has {len(xs)} inputs and {len(ys)} outputs: they must be as many")
+        return cls(Ragged.of(xs), Ragged.of(ys), None if links is None else Ragged.of(links, width=(3,)))
+
+    def __post_init__(self) -> None:
+        for side, rows in (("input", self.x), ("output", self.y)):
+            if len(rows) and rows.lengths.min() == 0:
+                empty = int(rows.lengths.argmin())
+                raise CorpusError(f"example {empty} has an empty {side}: drop it, every sentence needs a token")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, rows: NDArray[np.int64]) -> Batch:
+        """The chosen examples, padded, on the CPU."""
+        x, x_mask = self.x.padded(rows)
+        y, y_mask = self.y.padded(rows)
+        lengths = self.x.lengths[rows]
+        return Batch(*(torch.from_numpy(array) for array in (x, x_mask, lengths, y, y_mask)))
+
+    def by_length(self, *, cells: int = 16384, most: int = 256) -> Iterator[NDArray[np.int64]]:
+        """Rows of similar length, at most `most` sentences and about `cells` T x L cells (after padding) a group."""
+        shape = np.maximum(self.x.lengths, 1) * np.maximum(self.y.lengths, 1)
+        order = np.lexsort((self.y.lengths, self.x.lengths))
+        start = 0
+        while start < len(order):
+            largest = np.maximum.accumulate(shape[order[start : start + most]])
+            fits = int(np.searchsorted(largest * np.arange(1, len(largest) + 1), cells, side="right"))
+            yield order[start : start + max(1, fits)]
+            start += max(1, fits)
+
+    def subset(self, rows: NDArray[np.int64]) -> Split:
+        """The chosen examples as a split of their own, in the order given."""
+        links = None if self.links is None else Ragged.of([self.links[i] for i in rows], width=(3,))
+        return Split(Ragged.of([self.x[i] for i in rows]), Ragged.of([self.y[i] for i in rows]), links)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """What a task loads: finite splits or streams, and what the ids mean."""
+
+    task: str
+    kind: Literal["translation", "classification"]
+    splits: Mapping[str, Split | Stream]
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+
+    @property
+    def source_size(self) -> int:
+        """Number of input ids."""
+        return len(self.source_tokens)
+
+    @property
+    def target_size(self) -> int:
+        """Number of output ids: V."""
+        return len(self.target_tokens)
+
+    @property
+    def joint(self) -> bool:
+        """Whether input and output share one vocabulary, so that they may share embeddings."""
+        return self.source_tokens is self.target_tokens
+
+    def split(self, name: str) -> Split:
+        """A finite split that has examples."""
+        split = self.splits.get(name)
+        if split is None:
+            raise UnknownNameError(f"split of task {self.task}", name, self.splits)
+        if not isinstance(split, Split):
+            raise CorpusError(f"split {name!r} of task {self.task} is an endless stream: choose a finite one to probe")
+        if not len(split):
+            raise CorpusError(f"split {name!r} of task {self.task} is empty: it needs at least one example")
+        return split
+
+    def example(self, split: str, row: int) -> Example:
+        """One sentence pair with its text."""
+        part = self.split(split)
+        if not 0 <= row < len(part):
+            raise UnknownNameError("sentence", str(row), [f"0 to {len(part) - 1}"])
+        x, y = part.x[row], part.y[row]
+        source = tuple(self.source_tokens[i] for i in x)
+        target = tuple(self.target_tokens[i] for i in y)
+        return Example(source, target, x, y, None if part.links is None else part.links[row])
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """A hash of each finite split with the vocabulary: equal if and only if the same cells are compared."""
+        vocabulary = "\0".join([*self.source_tokens, "", *self.target_tokens]).encode()
+        finite = {name: split for name, split in self.splits.items() if isinstance(split, Split)}
+        return {name: _hash([vocabulary, *_bytes(split)]) for name, split in finite.items()}
+
+
+def order_of_epoch(seed: int, epoch: int, size: int) -> NDArray[np.int64]:
+    """The order in which an epoch visits the training set: a pure function of its arguments."""
+    return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+def _bytes(split: Split) -> Iterable[bytes]:
+    for part in (split.x, split.y, split.links):
+        if part is not None:
+            yield np.ascontiguousarray(part.values, np.int64).tobytes()
+            yield np.ascontiguousarray(part.offsets, np.int64).tobytes()
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()[:16]

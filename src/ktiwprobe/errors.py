@@ -1,0 +1,84 @@
+"""Every error a user can meet; the command line turns each into one sentence, anything else keeps its traceback.
+
+KtiwprobeError            exit 1
+├── UsageError            exit 2: what was asked for cannot be
+│   ├── UnknownNameError  no such task, model, probe, metric, run, step ...
+│   ├── OptionError       a key or value that does not fit
+│   └── SpecError         a SPEC that cannot be read or resolved
+├── PluginError           a plugin fails to load, or claims a name twice
+│   └── ContractError     a plugin returned what the protocols do not allow
+├── CorpusError           an empty corpus, text and ids that do not match, two corpora that differ
+├── RunError              a run directory that is missing something
+│   ├── RunBusyError      another process writes to it
+│   └── DamagedFileError  a file that is truncated or altered
+└── Interrupted           exit 130: stopped by Ctrl-C, everything saved
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class KtiwprobeError(Exception):
+    """Base of all expected errors; its text is one sentence: found, expected, what to do."""
+
+    exit_code = 1
+
+
+class UsageError(KtiwprobeError):
+    """What was asked for cannot be."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that nobody registered; lists what exists and suggests the nearest."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"unknown {kind} {name!r}{suggest(name, known)}")
+
+
+class OptionError(UsageError):
+    """An option key or value that does not fit."""
+
+
+class SpecError(UsageError):
+    """A SPEC that cannot be read, or that no run answers."""
+
+
+class PluginError(KtiwprobeError):
+    """A plugin that fails to load, or claims a name that is taken."""
+
+
+class ContractError(PluginError):
+    """A plugin returned what the protocols do not allow."""
+
+
+class CorpusError(KtiwprobeError):
+    """A corpus that is empty or malformed, or two that differ where they must not."""
+
+
+class RunError(KtiwprobeError):
+    """A run directory that is missing something."""
+
+
+class RunBusyError(RunError):
+    """Another process writes to this run."""
+
+
+class DamagedFileError(RunError):
+    """A file that is truncated or altered."""
+
+
+class Interrupted(KtiwprobeError):
+    """Stopped by Ctrl-C, everything saved."""
+
+    exit_code = 130
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The tail of a sentence about an unknown `name`: the nearest known one, then all of them."""
+    names = sorted(known)
+    if not names:
+        return ": there are none"
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    return (f"; did you mean {near[0]!r}?" if near else ";") + f" known: {', '.join(names)}"

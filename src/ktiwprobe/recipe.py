@@ -1,0 +1,221 @@
+"""Recipe: the names and options a run is made of, and how to make its corpus and its model from them.
+
+A recipe comes from a user's wishes (`make_recipe`) or from a run's record (`recipe_of`), and decides what a run is.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from ktiwprobe.attend import Under, uniform
+from ktiwprobe.data import Corpus, Split
+from ktiwprobe.errors import (
+    ContractError,
+    CorpusError,
+    OptionError,
+    PluginError,
+    RunError,
+    UnknownNameError,
+    UsageError,
+)
+from ktiwprobe.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
+from ktiwprobe.registry import Registry
+from ktiwprobe.run import Run
+
+Attention = Literal["learned", "uniform", "frozen-beta"]
+DEFAULT_TASK = "toy-translation"
+NOT_IDENTITY = ("steps", "epochs")  # how long a run goes on does not make it another run
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How to train. A model class and a task suggest their own values; what the user says wins."""
+
+    batch: int = option(16, low=1, help="sentences a step")
+    lr: float = option(1e-3, low=0.0, help="learning rate")
+    steps: int | None = option(None, low=0, help="updates; else from epochs")
+    epochs: int | None = option(None, low=1, help="passes over the training split, where steps are not given")
+    checkpoints: str = option(
+        "log", help="log, paper-translation, paper-classification, every:N, or steps such as 0,10,100"
+    )
+    evaluations: str = option("checkpoints", help="further steps to evaluate at, written the same way")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a run is made of."""
+
+    registry: Registry
+    model: str
+    task: str
+    attention: Attention
+    seed: int
+    task_options: Any
+    model_options: Any
+    train_options: TrainOptions
+    identity: tuple[str, str]  # hashes of what differs from the defaults: of the task, of the model and its training
+
+    def folder(self, runs: Path, name: str | None = None) -> Path:
+        """RUNS/<task>[+h6]/<model>[+h6][-uniform|-frozen-beta]-s<seed>, or RUNS/<task>[+h6]/<name>."""
+        task, model = (
+            f"{base}+{h6}" if h6 else base for base, h6 in zip((self.task, self.model), self.identity, strict=True)
+        )
+        how = "" if self.attention == "learned" else f"-{self.attention}"
+        return runs / task / (name or f"{model}{how}-s{self.seed}")
+
+    def corpus(self) -> Corpus:
+        """The corpus, as the model wants to read it."""
+        loaded = self.registry.load("tasks", self.task)().load(self.task_options)
+        if not isinstance(loaded, Corpus):
+            raise ContractError(
+                f"task {self.task!r} returned {type(loaded).__name__}: load(options) must return a Corpus"
+            )
+        prepare = getattr(self.registry.load("models", self.model), "prepare", None)
+        corpus = prepare(loaded, self.model_options) if prepare else loaded
+        for split in ("train", "validation"):
+            if split not in corpus.splits:
+                raise CorpusError(f"task {self.task!r} has no {split} split: it needs train and validation")
+        return corpus
+
+    def fresh_model(self, corpus: Corpus, device: torch.device) -> Any:
+        """An untrained model; sets torch's seed, which is done here and nowhere else."""
+        torch.manual_seed(self.seed)
+        model = self.registry.load("models", self.model).build(corpus, self.model_options)
+        return model.to(device) if hasattr(model, "to") else model
+
+    def under_attention(self, model: Any) -> Any:
+        """The model as this run trains and probes it: under uniform attention if the run says so."""
+        return Under(model, uniform) if self.attention == "uniform" else model
+
+    def steps(self, corpus: Corpus) -> int:
+        """How many updates the training is to have."""
+        options = self.train_options
+        if options.steps is not None:
+            return options.steps
+        train = corpus.splits["train"]
+        if not isinstance(train, Split):
+            raise OptionError(f"task {self.task!r} is an endless stream: say how long to train with --steps")
+        return (options.epochs or 1) * -(-len(train) // options.batch)
+
+    def record(self, corpus: Corpus, model: Any) -> Values:
+        """What run.json says."""
+        return {
+            "task": self.task,
+            "model": self.model,
+            "attention": self.attention,
+            "seed": self.seed,
+            "kind": corpus.kind,
+            "steps": self.steps(corpus),
+            "options": {
+                "task": as_dict(self.task_options),
+                "model": as_dict(self.model_options),
+                "train": as_dict(self.train_options),
+            },
+            "identity": list(self.identity),
+            "sites": list(getattr(model, "sites", ())),
+            "corpus": corpus.fingerprints,
+            "owners": {
+                "task": _owner(self.registry, "tasks", self.task),
+                "model": _owner(self.registry, "models", self.model),
+            },
+            "versions": _versions(self.registry),
+        }
+
+
+def make_recipe(
+    registry: Registry,
+    model: str,
+    task: str | None = None,
+    *,
+    seed: int = 0,
+    attention: str = "learned",
+    values: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """A recipe from a user's wishes; `values` are option keys, bare or with their space."""
+    if attention not in get_args(Attention):
+        raise UnknownNameError("attention", attention, get_args(Attention))
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"seed {seed} is out of range: it must be 0 or more")
+    model_class = registry.load("models", model)
+    task_name = task or str(getattr(model_class, "default_task", DEFAULT_TASK))
+    task_class = registry.load("tasks", task_name)
+    spaces = {"task": options_of(task_class), "model": options_of(model_class), "train": TrainOptions}
+    given = sort_into_spaces(values or {}, spaces)
+    filled: Values = {space: fill(cls, given[space], space=space) for space, cls in spaces.items() if space != "train"}
+    suggested = [getattr(owner, "training_defaults", {}) for owner in (model_class, task_class)]
+    if {"steps", "epochs"} <= set(given["train"]):
+        raise OptionError("give steps or epochs, not both")
+    train = fill(TrainOptions, _layered({"steps": 1000}, *suggested, given["train"]), space="train")
+    plain = fill(TrainOptions, _layered({"steps": 1000}, *suggested), space="train")
+    differing = {f"train.{k}": v for k, v in as_dict(train).items() if k not in NOT_IDENTITY and v != as_dict(plain)[k]}
+    differing |= changed(filled["model"], given["model"])
+    identity = short_hash(changed(filled["task"], given["task"])), short_hash(differing)
+    return Recipe(registry, model, task_name, attention, seed, filled["task"], filled["model"], train, identity)  # type: ignore[arg-type]
+
+
+def recipe_of(run: Run, registry: Registry) -> Recipe:
+    """The recipe of a run that exists."""
+    record = run.record
+    for kind in ("task", "model"):
+        if record[kind] not in registry.entries[f"{kind}s"]:
+            owner = record["owners"][kind]
+            raise PluginError(
+                f"run {run.name} needs the {kind} {record[kind]!r} of {owner}, which is not there: install it again"
+            )
+    given = {
+        f"{space}.{k}": v for space, values in record["options"].items() for k, v in values.items() if v is not None
+    }
+    chosen = {"seed": record["seed"], "attention": record["attention"]}
+    try:
+        recipe = make_recipe(registry, record["model"], record["task"], values=given, **chosen)
+    except OptionError as error:
+        raise RunError(f"run {run.name} was made with other options than its plugins have now: {error}") from error
+    return replace(recipe, identity=tuple(record["identity"]))
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` means here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UnknownNameError("device", name, ("auto", "cpu", "cuda")) from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here: use --device auto or --device cpu")
+    return device
+
+
+def _layered(*layers: Mapping[str, Any]) -> Values:
+    """Later layers win; steps and epochs are two ways to say one thing, so one drops the other."""
+    merged: Values = {}
+    for layer in layers:
+        if layer.get("epochs") is not None and layer.get("steps") is None:
+            merged.pop("steps", None)
+        if layer.get("steps") is not None:
+            merged.pop("epochs", None)
+        merged.update(layer)
+    return merged
+
+
+def _owner(registry: Registry, kind: str, name: str) -> str:
+    return str(registry.entry(kind, name).owner)
+
+
+def _versions(registry: Registry) -> dict[str, str]:
+    """What a reader needs to run this again: Python, the libraries the numbers depend on, every plugin loaded."""
+    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    found |= {owner.distribution: owner.version for owner in registry.owners.values()}
+    try:
+        found["ktiwprobe"] = version("ktiwprobe")
+    except PackageNotFoundError:
+        found["ktiwprobe"] = "not installed"
+    return found | {"threads": str(torch.get_num_threads())}

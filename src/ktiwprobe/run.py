@@ -1,0 +1,258 @@
+"""Run: one trained model with its history, as a directory; the only module that touches one.
+
+run.json                          written once: what the run is
+log.jsonl                         step, loss, performance; no times, so that a resumed log equals an uninterrupted one
+checkpoints/000050.safetensors    weights after 50 updates
+checkpoints/latest/               the two newest states to resume from, in case one is damaged
+signals/validation/000050/beta.safetensors
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ktiwprobe import storage
+from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNameError
+
+SCHEMA = 1
+LOWER_IS_BETTER = ("loss", "perplexity")
+
+
+def runs_folder(runs: str | Path | None = None) -> Path:
+    """Where runs live: as told, else KTIWPROBE_RUNS, else `runs`."""
+    return Path(runs or os.environ.get("KTIWPROBE_RUNS") or "runs")
+
+
+class Run:
+    """A run directory. Make one with `Run.create`, read one with `Run.open`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, record: Mapping[str, Any]) -> Run:
+        """A new run; `record` is what run.json will say for good."""
+        storage.write_json(path / "run.json", {"schema": SCHEMA, **record})
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """A run that exists and that this version can read."""
+        run = cls(path)
+        if not run.exists:
+            raise RunError(f"there is no run at {path}")
+        if run.record.get("schema") != SCHEMA:
+            found = run.record.get("schema")
+            raise RunError(
+                f"{path} was written with schema {found}, this version reads {SCHEMA}: use the version that wrote it"
+            )
+        return run
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run here at all."""
+        return (self.path / "run.json").exists()
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """run.json: schema, task, model, options, seed, versions, corpus fingerprints."""
+        record = storage.read_json(self.path / "run.json")
+        if not isinstance(record, dict):
+            raise DamagedFileError(f"{self.path / 'run.json'} is damaged: it is not an object")
+        return record
+
+    @property
+    def name(self) -> str:
+        """task/model-s0, as every output names it."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def seed(self) -> int:
+        """The random seed."""
+        return int(self.record["seed"])
+
+    @property
+    def attention(self) -> str:
+        """learned, uniform or frozen-beta."""
+        return str(self.record["attention"])
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from writing; released by the system if this one dies."""
+        import filelock
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(self.path / ".lock", timeout=0)
+            lock.acquire()
+        except filelock.Timeout:
+            raise RunBusyError(
+                f"run {self.name} is in use by another process: wait for it, or choose another --name"
+            ) from None
+        except OSError as error:
+            raise RunError(
+                f"cannot write to {self.path}: {error.strerror}; choose another folder with --runs"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    # the log
+
+    def log(self) -> list[dict[str, Any]]:
+        """One record an evaluation, in order; a line cut short by a crash is left out."""
+        try:
+            lines = (self.path / "log.jsonl").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        records = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                records.append(json.loads(line))
+        return records
+
+    def append_log(self, record: Mapping[str, Any]) -> None:
+        """Add one record."""
+        try:
+            with (self.path / "log.jsonl").open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot write the log of {self.name}: {error.strerror}") from error
+
+    def cut_log(self, step: int) -> None:
+        """Forget what was logged after `step`: a resume will log it again."""
+        kept = [json.dumps(record) + "\n" for record in self.log() if record["step"] <= step]
+        storage.write_bytes(self.path / "log.jsonl", "".join(kept).encode())
+
+    def performance(self, measure: str = "accuracy") -> dict[int, float]:
+        """The measure at every evaluated step that has a checkpoint."""
+        steps = set(self.steps())
+        return {r["step"]: r[measure] for r in self.log() if r["step"] in steps and measure in r}
+
+    def best_step(self, measure: str = "accuracy") -> int:
+        """The checkpoint that performs best; the earliest of equals."""
+        curve = self.performance(measure)
+        if not curve:
+            raise RunError(f"run {self.name} has no evaluated checkpoint: train it on with --resume")
+        sign = -1 if measure in LOWER_IS_BETTER else 1
+        return max(curve, key=lambda step: (sign * curve[step], -step))
+
+    # checkpoints
+
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint, in order."""
+        return sorted(
+            int(file.stem) for file in (self.path / "checkpoints").glob("*.safetensors") if file.stem.isdigit()
+        )
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the weights after `step` updates are."""
+        return self.path / "checkpoints" / f"{step:06d}.safetensors"
+
+    def save_checkpoint(self, step: int, state: Mapping[str, Any]) -> None:
+        """Keep the weights after `step` updates."""
+        storage.write_tensors(self.checkpoint(step), state, {"step": step})
+
+    def load_checkpoint(self, step: int) -> dict[str, Any]:
+        """The weights after `step` updates, as torch tensors on the CPU."""
+        if not self.checkpoint(step).exists():
+            raise UnknownNameError(f"checkpoint of {self.name}", str(step), map(str, self.steps()))
+        try:
+            return storage.read_torch(self.checkpoint(step))[0]
+        except DamagedFileError as error:
+            others = [s for s in self.steps() if s != step]
+            raise DamagedFileError(f"{error}; the run's other checkpoints are {others}") from error
+
+    def save_latest(self, step: int, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+        """Keep all that a resume needs, and the state before it."""
+        folder = self.path / "checkpoints" / "latest"
+        storage.write_tensors(folder / f"{step:06d}.safetensors", tensors, {**meta, "step": step})
+        for old in sorted(folder.glob("*.safetensors"))[:-2]:
+            old.unlink(missing_ok=True)
+
+    def load_latest(self) -> tuple[dict[str, Any], dict[str, Any], list[str]] | None:
+        """The newest undamaged state: tensors, meta, and a sentence for each damaged one; None if none was saved."""
+        files = sorted((self.path / "checkpoints" / "latest").glob("*.safetensors"), reverse=True)
+        damaged: list[str] = []
+        for file in files:
+            try:
+                return *storage.read_torch(file), damaged
+            except DamagedFileError as error:
+                damaged.append(str(error))
+        if damaged:
+            raise DamagedFileError(
+                f"{'; '.join(damaged)}; no state is left to resume {self.name} from: remove it and train again"
+            )
+        return None
+
+    def progress(self) -> tuple[int, int]:
+        """The step that was reached, and the step it was to reach: unequal if the run was interrupted."""
+        for file in sorted((self.path / "checkpoints" / "latest").glob("*.safetensors"), reverse=True):
+            with contextlib.suppress(DamagedFileError):
+                meta = storage.read_meta(file)
+                return int(meta["step"]), int(meta["target"])
+        return 0, int(self.record["steps"])
+
+    # signals
+
+    def signal_path(self, split: str, step: int, probe: str) -> Path:
+        """Where a signal of this run is kept."""
+        return self.path / "signals" / split / f"{step:06d}" / f"{probe}.safetensors"
+
+    def remove(self) -> None:
+        """Delete the run and everything in it."""
+        with self.lock():
+            shutil.rmtree(self.path)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        return f"<b>{self.name}</b>" + pd.DataFrame(self.log()).to_html(index=False)
+
+
+def find_runs(folder: Path) -> list[Run]:
+    """All readable runs below `folder`, the most recently trained last."""
+    runs = [Run(file.parent) for file in folder.glob("*/*/run.json")]
+    readable = []
+    for run in runs:
+        with contextlib.suppress(RunError):
+            if run.record.get("schema") == SCHEMA:
+                readable.append(run)
+    return sorted(readable, key=lambda run: (_modified(run), run.name))
+
+
+def find_run(folder: Path, name: str) -> Run:
+    """The run that `name` means: task/model-s0, model-s0 where only one task has it, or a path."""
+    if (Path(name) / "run.json").exists():
+        return Run.open(Path(name))
+    runs = find_runs(folder)
+    matches = [run for run in runs if name in (run.name, run.path.name)]
+    if len(matches) > 1:
+        raise RunError(f"{name!r} could be any of {', '.join(run.name for run in matches)}: write the task too")
+    if not matches:
+        raise UnknownNameError(f"run in {folder}", name, [run.name for run in runs])
+    return matches[0]
+
+
+def latest_run(folder: Path) -> Run:
+    """The most recently trained run."""
+    runs = find_runs(folder)
+    if not runs:
+        raise RunError(f"there are no runs in {folder}: train one with `ktiwprobe train lstm-seq2seq`, or pass --runs")
+    return runs[-1]
+
+
+def _modified(run: Run) -> float:
+    log = run.path / "log.jsonl"
+    return (log if log.exists() else run.path / "run.json").stat().st_mtime

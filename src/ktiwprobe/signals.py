@@ -1,0 +1,234 @@
+"""Signal: one number for every cell (output t, input l) that a row may look at, for a whole split; numpy only.
+
+Rows are ragged: they differ in length between sentences and, under a causal model, within one. A stored signal carries
+its identity (run, step, probe, corpus fingerprint), so that a stale one is never mistaken for a fresh one.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ktiwprobe import storage
+from ktiwprobe.errors import CorpusError, SpecError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ktiwprobe.data import Corpus, Split
+
+Floats = NDArray[np.float32]
+SUFFIXES = (".safetensors", ".npz", ".jsonl")
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """Values over the allowed cells of a split, sentence by sentence, row by row."""
+
+    values: Floats  # (S, cells)
+    lengths: NDArray[np.int32]  # (rows,) cells in each row
+    rows: NDArray[np.int32]  # (sentences,) rows in each sentence
+    columns: NDArray[np.int32] | None = None  # (cells,) input position of each cell, where rows are not prefixes
+    sites: tuple[str, ...] = ("",)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    text: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] | None = None  # source and target tokens, where known
+
+    @property
+    def name(self) -> str:
+        """What it is, for tables: run:probe@step."""
+        return str(self.meta.get("name", "signal"))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """(rows + 1,) where each row begins."""
+        return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+
+    @cached_property
+    def first_rows(self) -> NDArray[np.int64]:
+        """(sentences + 1,) the first row of each sentence."""
+        return np.concatenate([[0], np.cumsum(self.rows, dtype=np.int64)])
+
+    @cached_property
+    def sentence_of_row(self) -> NDArray[np.int64]:
+        """(rows,)"""
+        return np.repeat(np.arange(len(self.rows)), self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, sentence: int) -> Floats:
+        """The matrix of one sentence, NaN where a row may not look. (T, L), or (S, T, L) with several sites"""
+        if not -len(self) <= sentence < len(self):
+            raise IndexError(f"sentence {sentence} of {len(self)}")
+        first, last = self.first_rows[sentence % len(self)], self.first_rows[sentence % len(self) + 1]
+        lengths, cells = self.lengths[first:last], slice(self.starts[first], self.starts[last])
+        columns = np.concatenate([np.arange(n) for n in lengths]) if self.columns is None else self.columns[cells]
+        matrix = np.full((len(self.sites), last - first, columns.max() + 1), np.nan, np.float32)
+        matrix[:, np.repeat(np.arange(last - first), lengths), columns] = self.values[:, cells]
+        return matrix[0] if len(self.sites) == 1 else matrix
+
+    def by_length(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """The rows of each length in turn: their numbers, and their values as one block. (N,), (N, L)"""
+        flat = self.one_site().values[0]
+        order = np.argsort(self.lengths, kind="stable")
+        cuts = np.flatnonzero(np.diff(self.lengths[order])) + 1
+        for numbers in np.split(order, cuts):
+            if len(numbers) and self.lengths[numbers[0]]:
+                L = self.lengths[numbers[0]]
+                yield numbers, flat[self.starts[numbers][:, None] + np.arange(L)]
+
+    def one_site(self, which: str = "mean") -> Signal:
+        """Read several sites as one: their mean, their max, or one of them by name or number."""
+        if len(self.sites) == 1 and which in ("mean", "max"):
+            return self
+        if which in ("mean", "max"):
+            combined = self.values.mean(0) if which == "mean" else self.values.max(0)
+        elif which in self.sites:
+            combined = self.values[self.sites.index(which)]
+        elif which.lstrip("-").isdigit() and -len(self.sites) <= int(which) < len(self.sites):
+            combined = self.values[int(which)]
+        else:
+            raise UnknownNameError("site", which, [*filter(None, self.sites), "mean", "max"])
+        meta = {**self.meta, "name": f"{self.name.partition('@')[0]}[{which}]" + "".join(self.name.partition("@")[1:])}
+        return replace(self, values=combined[None], sites=(which,), meta=meta)
+
+    def check_same_cells(self, other: Signal) -> None:
+        """Two signals can be compared only cell by cell over the same sentences."""
+        mine, theirs = self.meta.get("fingerprint"), other.meta.get("fingerprint")
+        if mine and theirs and mine != theirs:
+            raise CorpusError(
+                f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one task"
+            )
+        for what, a, b in (("sentences", self.rows, other.rows), ("rows", self.lengths, other.lengths)):
+            if not np.array_equal(a, b):
+                raise CorpusError(
+                    f"{self.name} and {other.name} do not have the same {what}: {_first_difference(a, b)}"
+                )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line a cell: sentence, t, l, value, and the tokens where they are known."""
+        import pandas as pd
+
+        row = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        sentence = self.sentence_of_row[row]
+        t = row - self.first_rows[sentence]
+        l = np.arange(len(row)) - self.starts[row] if self.columns is None else self.columns  # noqa: E741
+        table: dict[str, Any] = {"sentence": sentence, "t": t, "l": l}
+        if self.text is not None:
+            table["source"] = [self.text[s][0][i] for s, i in zip(sentence, l, strict=True)]
+            table["target"] = [self.text[s][1][i] for s, i in zip(sentence, t, strict=True)]
+        values = {site or "value": self.values[i] for i, site in enumerate(self.sites)}
+        return pd.DataFrame({**table, **values})
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(self.name)}</b>: {len(self)} sentences" + self.to_frame().head(20).to_html(index=False)
+
+    def save(self, path: Path) -> None:
+        """Write it as safetensors, with its identity."""
+        arrays: dict[str, Any] = {"values": self.values, "lengths": self.lengths, "rows": self.rows}
+        if self.columns is not None:
+            arrays["columns"] = self.columns
+        storage.write_tensors(path, arrays, {**self.meta, "sites": list(self.sites)})
+
+
+def load_signal(path: Path) -> Signal:
+    """A signal from a file: one of ours, or one computed elsewhere (docs/signals.md describes the formats)."""
+    if not path.exists():
+        raise SpecError(f"there is no signal file {path}")
+    if path.suffix == ".jsonl":
+        return _from_jsonl(path)
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays: dict[str, Any] = dict(file)
+            meta: dict[str, Any] = {}
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path} is not an npz file of plain arrays: {error}") from error
+    else:
+        arrays, meta = storage.read_numpy(path)
+    missing = [name for name in ("values", "lengths", "rows") if name not in arrays]
+    if missing:
+        raise UsageError(f"{path} has no array {missing[0]!r}: a signal file needs values, lengths and rows")
+    sites = tuple(meta.pop("sites", ()))
+    return make_signal(
+        arrays["values"], arrays["lengths"], arrays["rows"], arrays.get("columns"), sites, {"name": path.name, **meta}
+    )
+
+
+def make_signal(
+    values: NDArray[Any],
+    lengths: NDArray[Any],
+    rows: NDArray[Any],
+    columns: NDArray[Any] | None = None,
+    sites: tuple[str, ...] = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Signal:
+    """A signal from its arrays, checked: counts that add up, no NaN, no +inf."""
+    meta = dict(meta or {})
+    values = np.atleast_2d(np.asarray(values, np.float32))
+    name = meta.get("name", "signal")
+    if lengths.sum() != values.shape[1] or rows.sum() != len(lengths):
+        raise UsageError(
+            f"{name} does not add up: {values.shape[1]} values for row lengths of {lengths.sum()} in all, "
+            f"{len(lengths)} rows for sentences of {rows.sum()} in all"
+        )
+    if np.isnan(values).any() or np.isposinf(values).any():
+        raise UsageError(f"{name} contains NaN or +inf: every value must be a number (-inf is allowed)")
+    sites = sites or (("",) if len(values) == 1 else tuple(str(i) for i in range(len(values))))
+    return Signal(values, lengths.astype(np.int32), rows.astype(np.int32), columns, sites, meta)
+
+
+def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
+    """The known alignment: 1 for a sure link, 1/2 for a possible one, 0 for none; -inf in rows that are not judged.
+
+    Not judged is the end symbol, which no aligner of words is asked about.
+    """
+    if split.links is None:
+        raise SpecError(f"task {corpus.task!r} has no gold alignment: choose another SPEC than 'gold'")
+    from ktiwprobe.data import EOS
+
+    x, y = split.x.lengths, split.y.lengths
+    lengths = np.repeat(x, y)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    first = np.concatenate([[0], np.cumsum(y)])
+    values = np.zeros(starts[-1], np.float32)
+    t, l, sure = split.links.values.T  # noqa: E741
+    sentence = np.repeat(np.arange(len(split)), split.links.lengths)
+    values[starts[first[sentence] + t] + l] = np.where(sure == 1, 1.0, 0.5)
+    if corpus.kind == "translation":
+        values[np.repeat(split.y.values == EOS, lengths)] = -np.inf
+    meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name]}
+    return make_signal(values, lengths, y, meta=meta)
+
+
+def _from_jsonl(path: Path) -> Signal:
+    """One object a line: {"rows": [[...], ...]}, a list of numbers for each output."""
+    values: list[float] = []
+    lengths: list[int] = []
+    rows: list[int] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            matrix = json.loads(line)["rows"]
+            values.extend(float(v) for row in matrix for v in row)
+            lengths.extend(len(row) for row in matrix)
+            rows.append(len(matrix))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f'{path} line {number} is not an object like {{"rows": [[0.1, 0.9]]}}: {error}') from error
+    return make_signal(
+        np.array(values, np.float32), np.array(lengths, int), np.array(rows, int), meta={"name": path.name}
+    )
+
+
+def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> str:
+    if len(a) != len(b):
+        return f"{len(a)} against {len(b)}"
+    where = int(np.flatnonzero(a != b)[0])
+    return f"number {where} has {a[where]} against {b[where]}"

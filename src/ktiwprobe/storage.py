@@ -1,0 +1,155 @@
+"""Files that are either whole or not there: atomic writes, and tensor files that notice a flipped bit.
+
+A tensor file is an ordinary safetensors file. Its metadata holds one key (several would be written in random order, and
+equal contents must give equal bytes) with a JSON object that includes a checksum of the contents. Never pickle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from safetensors import numpy as numpy_format
+
+from ktiwprobe.errors import DamagedFileError, RunError
+
+META = "ktiwprobe"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Put `content` at `path` so that a crash at any moment leaves the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise RunError(f"cannot write {path}: {error.strerror or error}; what was saved before is intact") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON file for people and programs."""
+    write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is damaged: it is not JSON ({error})") from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    """Torch tensors, or numpy arrays, by name, with a JSON object beside them."""
+    plain = {name: _plain(tensor) for name, tensor in sorted(tensors.items())}
+    header = {META: json.dumps({**meta, "checksum": _checksum(plain, meta)}, sort_keys=True)}
+    write_bytes(path, _format(plain).save(plain, header))
+
+
+def read_numpy(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays of a file and its JSON object, checked."""
+    return _read(path, numpy_format)
+
+
+def read_torch(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same as torch tensors on the CPU."""
+    from safetensors import torch as torch_format
+
+    return _read(path, torch_format)
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """The JSON object alone, read without the contents (and so unchecked)."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return _json_of(file.metadata(), path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise DamagedFileError(f"{path} is damaged: {error}") from error
+
+
+def file_hash(path: Path) -> str:
+    """The checksum a tensor file carries: what identifies a checkpoint."""
+    return str(read_meta(path)["checksum"])
+
+
+def _read(path: Path, form: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        content = path.read_bytes()
+        tensors = form.load(content)
+        header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+        meta = _json_of(json.loads(header).get("__metadata__"), path)
+    except FileNotFoundError as error:
+        raise RunError(f"there is no {path}") from error
+    except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error})") from error
+    checksum = meta.pop("checksum", None)
+    if checksum is not None and checksum != _checksum(tensors, meta):
+        raise DamagedFileError(f"{path} is damaged: its contents do not match their checksum")
+    return tensors, meta
+
+
+def _json_of(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((metadata or {}).get(META, "{}"))
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is damaged: its description is not JSON") from error
+    return meta if isinstance(meta, dict) else {}
+
+
+def _plain(tensor: Any) -> Any:
+    """Contiguous, on the CPU, sharing memory with nothing: what safetensors asks for."""
+    return (
+        np.ascontiguousarray(tensor) if isinstance(tensor, np.ndarray) else tensor.detach().cpu().contiguous().clone()
+    )
+
+
+def _format(tensors: Mapping[str, Any]) -> Any:
+    if all(isinstance(tensor, np.ndarray) for tensor in tensors.values()):
+        return numpy_format
+    from safetensors import torch as torch_format
+
+    return torch_format
+
+
+def _checksum(tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        kind = str(tensor.dtype).removeprefix("torch.")
+        digest.update(json.dumps([name, kind, list(tensor.shape)]).encode())
+        digest.update(_words(tensor))
+    return digest.hexdigest()
+
+
+def _words(tensor: Any) -> Any:
+    """The bytes of a contiguous tensor, not copied."""
+    if isinstance(tensor, np.ndarray):
+        return tensor.reshape(-1).view(np.uint8)
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

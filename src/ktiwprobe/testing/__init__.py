@@ -1,0 +1,31 @@
+"""The conformance kit: what a plugin must hold to, each failure a sentence that tells the author what to change.
+
+    from ktiwprobe.testing import check_model
+    def test_my_model():
+        check_model(MyModel)
+
+`ktiwprobe check NAME` runs the same checks on anything that is registered.
+"""
+
+from ktiwprobe.testing.models import check_model, model_checks
+from ktiwprobe.testing.others import (
+    check_metric,
+    check_probe,
+    check_task,
+    metric_checks,
+    probe_checks,
+    task_checks,
+)
+from ktiwprobe.testing.outcome import Outcome
+
+__all__ = [
+    "Outcome",
+    "check_metric",
+    "check_model",
+    "check_probe",
+    "check_task",
+    "metric_checks",
+    "model_checks",
+    "probe_checks",
+    "task_checks",
+]

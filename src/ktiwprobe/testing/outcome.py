@@ -1,0 +1,50 @@
+"""One check and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ktiwprobe.errors import ContractError, KtiwprobeError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A check by name: passed if `problem` is None; a check that does not apply is passed with `note`."""
+
+    name: str
+    problem: str | None = None
+    note: str = ""
+
+
+class Failed(Exception):
+    """Raised by a check; its text tells the author what to change."""
+
+
+class Skipped(Exception):
+    """Raised by a check that does not apply; its text says why."""
+
+
+def run_checks(checks: Iterable[Callable[[Any], None]], case: Any) -> Iterator[Outcome]:
+    """Run each check on `case`; whatever a stranger's code raises becomes an outcome."""
+    for check in checks:
+        name = (check.__doc__ or check.__name__).strip().splitlines()[0].rstrip(".")
+        try:
+            check(case)
+        except Skipped as reason:
+            yield Outcome(name, note=str(reason))
+        except (Failed, KtiwprobeError) as problem:
+            yield Outcome(name, str(problem))
+        except Exception as error:  # the code under test is a stranger's: any exception is a finding
+            text = " ".join(str(error).split())
+            yield Outcome(name, f"it raised {type(error).__name__}: {text[:300]}")
+        else:
+            yield Outcome(name)
+
+
+def raise_failures(what: str, outcomes: Iterable[Outcome]) -> None:
+    """One error that lists every failure."""
+    failures = [f"{outcome.name}: {outcome.problem}" for outcome in outcomes if outcome.problem]
+    if failures:
+        raise ContractError(f"{what} does not conform:\n- " + "\n- ".join(failures))

@@ -1,0 +1,74 @@
+"""TorchModel: the optional base class of neural models, which brings loss, evaluation, optimiser and state.
+
+An author writes `build` and `trace`; everything else here may be overridden, none of it has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ktiwprobe.data import Batch, Corpus
+from ktiwprobe.errors import ContractError
+from ktiwprobe.options import NoOptions
+from ktiwprobe.protocols import State, Trace
+
+
+class TorchModel(nn.Module):
+    """A neural attention model. Train mode means dropout on; the core switches it."""
+
+    Options: ClassVar[type] = NoOptions
+    training_defaults: ClassVar[Mapping[str, Any]] = {}  # train options that suit this model
+    default_task: ClassVar[str] = "toy-translation"
+    sites: tuple[str, ...] = ()  # names of the S sites, where alpha has them
+
+    @classmethod
+    def build(cls, corpus: Corpus, options: Any) -> TorchModel:
+        """A fresh model for `corpus`; the random seed is already set."""
+        raise NotImplementedError(f"{cls.__name__} needs build(corpus, options)")
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        """Run on `batch` under the attention `attend`, source embeddings scaled by `gate`."""
+        raise NotImplementedError(f"{type(self).__name__} needs trace(batch, attend=, gate=)")
+
+    def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
+        """Mean -log p over the real outputs: what training minimises."""
+        nll, _ = self._nll(batch, attend)
+        return nll.sum() / batch.y_mask.sum()
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs predicted right, outputs in all, and the sum of their -log p: three scalars on the device."""
+        nll, trace = self._nll(batch, attend)
+        if trace.logits is None:
+            raise ContractError(
+                f"{type(self).__name__} returns scores without logits, so it must bring its own evaluate"
+            )
+        right = (trace.logits.argmax(-1) == batch.y) & batch.y_mask
+        return right.sum(), batch.y_mask.sum(), nll.sum()
+
+    def optimiser(self, parameters: Iterable[nn.Parameter], *, lr: float) -> torch.optim.Optimizer:
+        """Adam, as in the paper."""
+        return torch.optim.Adam(parameters, lr=lr, fused=True)
+
+    def state(self) -> State:
+        """All weights and buffers, by name."""
+        return self.state_dict()
+
+    def load_state(self, state: State) -> None:
+        """The inverse of `state`."""
+        self.load_state_dict(dict(state))
+
+    def _nll(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Trace]:
+        """-log p of each output, zero on padding. (B, T)"""
+        trace = self.trace(batch, attend=attend)
+        if trace.logits is None:
+            if trace.scores is None:
+                raise ContractError(f"{type(self).__name__}.trace must return logits or scores")
+            return -F.logsigmoid(trace.scores) * batch.y_mask, trace
+        V = trace.logits.shape[-1]
+        nll = F.cross_entropy(trace.logits.reshape(-1, V), batch.y.reshape(-1), reduction="none")
+        return nll.view_as(batch.y) * batch.y_mask, trace

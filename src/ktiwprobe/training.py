@@ -1,0 +1,309 @@
+"""train(): from a recipe to a run directory, by gradient steps or by the model's own `fit`; resumes bit for bit.
+
+(The module is not called train.py because a submodule of that name would hide the function `ktiwprobe.train`.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ktiwprobe.data import Batch, Corpus, Split, Stream, order_of_epoch
+from ktiwprobe.errors import ContractError, CorpusError, Interrupted, RunError
+from ktiwprobe.progress import SILENT, Progress
+from ktiwprobe.recipe import Recipe, choose_device, make_recipe
+from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.run import Run, runs_folder
+from ktiwprobe.schedule import steps_of
+
+SECONDS_BETWEEN_SAVES = 60.0  # what a kill -9 can cost
+
+
+def train(
+    model: str,
+    task: str | None = None,
+    *,
+    seed: int = 0,
+    steps: int | None = None,
+    attention: str = "learned",
+    options: Mapping[str, Any] | None = None,
+    runs: str | Path | None = None,
+    name: str | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    registry: Registry | None = None,
+    progress: Progress = SILENT,
+) -> Run:
+    """Train `model` on `task` and return its run; a finished run is returned as it is, more `steps` extend it."""
+    values = dict(options or {}) | ({} if steps is None else {"train.steps": steps})
+    recipe = make_recipe(registry or build_registry(), model, task, seed=seed, attention=attention, values=values)
+    return follow(recipe, recipe.folder(runs_folder(runs), name), resume=resume, device=device, progress=progress)
+
+
+def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", progress: Progress = SILENT) -> Run:
+    """Bring the run at `path` to where `recipe` wants it."""
+    where = choose_device(device)
+    with Run(path).lock(), _own_random_state(where):
+        corpus = recipe.corpus()
+        target, run = recipe.steps(corpus), Run(path)
+        if run.exists:
+            _check_same(Run.open(path), recipe, corpus)
+            reached, aim = run.progress()
+            if reached >= target and reached == aim:
+                return run
+            if 0 < reached < aim and not resume:
+                raise RunError(
+                    f"run {run.name} stopped at step {reached} of {aim}: add --resume to go on, or remove it first"
+                )
+        model = recipe.fresh_model(corpus, where)
+        if not run.exists:
+            run = Run.create(path, recipe.record(corpus, model))
+        trainer = _Trainer(recipe, run, corpus, model, where, progress)
+        if hasattr(model, "fit"):
+            trainer.fit()
+        else:
+            trainer.descend(target)
+    return run
+
+
+class _Trainer:
+    """One training job: the model, where it is, and what was logged."""
+
+    def __init__(
+        self, recipe: Recipe, run: Run, corpus: Corpus, model: Any, device: torch.device, progress: Progress
+    ) -> None:
+        self.recipe, self.run, self.corpus, self.device, self.progress = recipe, run, corpus, device, progress
+        self.model, self.attending = model, recipe.under_attention(model)
+        split = corpus.split("validation")
+        self.validation = [split.batch(rows).to(device) for rows in split.by_length()]
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # since the last line of the log
+        self.loss_count = 0
+        self.logged = -1  # a saved state is saved after the evaluation of its step, which is not to be repeated
+
+    # models that train themselves
+
+    def fit(self) -> None:
+        """Let the model train itself; it calls back with each step worth keeping."""
+        last = -1
+
+        def save(step: int) -> None:
+            nonlocal last
+            self._evaluate_and_keep(step, keep=True)
+            last = step
+
+        self.run.cut_log(-1)
+        self.progress.begin(self.run.name, 1)
+        self.model.fit(self.corpus, save)
+        if last < 0:
+            save(0)
+        self.run.save_latest(last, {"step": torch.tensor(last)}, {"target": last})
+        self.progress.end()
+
+    # gradient descent
+
+    def descend(self, target: int) -> None:
+        """Gradient steps from wherever the run is to `target`."""
+        if not hasattr(self.model, "loss"):
+            raise ContractError(
+                f"model {self.recipe.model!r} has neither loss(batch) nor fit(corpus, save): it cannot be trained"
+            )
+        self.optimiser = self._make_optimiser()
+        start = self._restore()
+        options = self.recipe.train_options
+        keep = steps_of(options.checkpoints, target)
+        evaluate = keep if options.evaluations == "checkpoints" else keep | steps_of(options.evaluations, target)
+        batches = _batches(self.corpus, self.recipe.seed, options.batch)
+        self.progress.begin(self.run.name, target, start)
+        with _stop_when_asked() as asked:
+            saved = time.monotonic()
+            for step in range(start, target + 1):
+                if step in evaluate and step > self.logged:
+                    self._evaluate_and_keep(step, keep=step in keep)
+                if step in keep or step == target or asked() or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                    self._save(step, target)
+                    saved = time.monotonic()
+                if step == target:
+                    break
+                if asked():
+                    raise Interrupted(f"stopped at step {step} of {target}, all saved: go on with --resume")
+                self._update(batches(step).to(self.device))
+                self.progress.advance(step + 1, self._mean_loss)
+        self.progress.end()
+
+    def _update(self, batch: Batch) -> None:
+        _set_training(self.model, True)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.attending.loss(batch)
+        loss.backward()
+        self.optimiser.step()
+        self.loss_sum += loss.detach()
+        self.loss_count += 1
+
+    def _make_optimiser(self) -> torch.optim.Optimizer:
+        learning = list(self.model.parameters())
+        if self.recipe.attention == "frozen-beta":
+            if not hasattr(self.model, "attention_parameters"):
+                raise ContractError(
+                    f"model {self.recipe.model!r} has no attention_parameters(): frozen-beta needs to know which learn"
+                )
+            learning = list(self.model.attention_parameters())
+            for parameter in self.model.parameters():
+                parameter.requires_grad_(False)
+            for parameter in learning:
+                parameter.requires_grad_(True)
+        return self.model.optimiser(learning, lr=self.recipe.train_options.lr)  # type: ignore[no-any-return]
+
+    def _evaluate_and_keep(self, step: int, *, keep: bool) -> None:
+        """A line in the log, and a checkpoint if asked for."""
+        record = {"step": step, **self._train_loss(step), **evaluate(self.attending, self.validation)}
+        if keep:
+            self.run.save_checkpoint(step, self.model.state())
+        self.run.append_log(record)
+        self.progress.evaluated(record)
+
+    def _mean_loss(self) -> float:
+        return float(self.loss_sum) / max(1, self.loss_count)
+
+    def _train_loss(self, step: int) -> dict[str, float]:
+        """The mean training loss since the last line; the one place that waits for the device."""
+        if not self.loss_count:
+            return {}
+        mean = self._mean_loss()
+        if not math.isfinite(mean):
+            raise RunError(f"training diverged before step {step} (loss {mean}): lower the learning rate with -o lr=")
+        self.loss_sum.zero_()
+        self.loss_count = 0
+        return {"train_loss": mean}
+
+    # resuming
+
+    def _save(self, step: int, target: int) -> None:
+        """Everything that the next step depends on: weights, optimiser, random state, running loss."""
+        tensors = {f"model.{name}": value for name, value in self.model.state().items()}
+        for index, slots in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{slot}": torch.as_tensor(value) for slot, value in slots.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        tensors["loss_sum"] = self.loss_sum
+        self.run.save_latest(step, tensors, {"target": target, "loss_count": self.loss_count})
+
+    def _restore(self) -> int:
+        """Put everything back as it was at the last save; returns the step to go on from."""
+        found = self.run.load_latest()
+        if found is None:
+            self.run.cut_log(-1)
+            return 0
+        tensors, meta, damaged = found
+        for sentence in damaged:
+            self.progress.say(f"{sentence}; going on from the state before it, step {meta['step']}")
+        self.model.load_state({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+        blank = self.optimiser.state_dict()
+        self.optimiser.load_state_dict({**blank, "state": _optimiser_state(tensors)})
+        torch.set_rng_state(tensors["random.cpu"])
+        if self.device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        self.loss_sum.copy_(tensors["loss_sum"])
+        self.loss_count = int(meta["loss_count"])
+        self.logged = int(meta["step"])
+        self.run.cut_log(self.logged)
+        return self.logged
+
+
+@torch.no_grad()
+def evaluate(model: Any, batches: list[Batch]) -> dict[str, float]:
+    """Accuracy, mean -log p and perplexity over all outputs of `batches`; dropout off."""
+    _set_training(model, False)
+    sums = [torch.stack([value.double() for value in model.evaluate(batch)]) for batch in batches]
+    correct, total, nll = torch.stack(sums).sum(0).tolist()
+    loss = nll / total
+    return {"accuracy": correct / total, "loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+
+
+def _batches(corpus: Corpus, seed: int, size: int) -> Callable[[int], Batch]:
+    """The batch of a step, a pure function of (seed, epoch) or, for a stream, of (seed, step)."""
+    train = corpus.splits["train"]
+    if isinstance(train, Stream) and not isinstance(train, Split):
+        stream = train
+        return lambda step: stream.batch(seed, step, size)
+    split = corpus.split("train")
+    an_epoch = -(-len(split) // size)
+    order: dict[int, Any] = {}
+
+    def batch(step: int) -> Batch:
+        epoch, index = divmod(step, an_epoch)
+        if epoch not in order:
+            order.clear()
+            order[epoch] = order_of_epoch(seed, epoch, len(split))
+        return split.batch(order[epoch][index * size : (index + 1) * size])
+
+    return batch
+
+
+def _optimiser_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimiser."):
+            _, index, slot = name.split(".", 2)
+            state.setdefault(int(index), {})[slot] = tensor
+    return state
+
+
+def _check_same(run: Run, recipe: Recipe, corpus: Corpus) -> None:
+    """A run may go on only with what it began with."""
+    record = run.record
+    if record["corpus"] != corpus.fingerprints:
+        raise CorpusError(
+            f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another --name"
+        )
+    mine = recipe.record(corpus, None)
+    for what in ("task", "model", "attention", "seed", "identity"):
+        if record[what] != mine[what]:
+            raise RunError(
+                f"run {run.name} has another {what} ({record[what]}, not {mine[what]}): "
+                "use another --name, or remove it first"
+            )
+
+
+def _set_training(model: Any, on: bool) -> None:
+    if hasattr(model, "train"):
+        model.train(on)
+
+
+@contextlib.contextmanager
+def _own_random_state(device: torch.device) -> Iterator[None]:
+    """Leave the caller's random numbers as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        yield
+
+
+@contextlib.contextmanager
+def _stop_when_asked() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C (and a polite kill) waits for the step to end, so that what is saved is whole; a second one does not."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def note(number: int, _frame: Any) -> None:
+        asked.set()
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

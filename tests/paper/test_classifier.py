@@ -1,0 +1,147 @@
+"""The classification model."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ktiwprobe import Batch, Corpus, Split
+from ktiwprobe.attend import uniform
+from ktiwprobe.data import SPECIALS
+from ktiwprobe.errors import CorpusError
+from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe_paper.classifier import Classifier
+
+TOKENS = (*SPECIALS, *"abcdefgh")
+LENGTHS = (5, 1, 7, 2)
+
+
+def make_corpus(*, kind: str = "classification", classes: tuple[str, ...] = ("negative", "positive")) -> Corpus:
+    rng = np.random.default_rng(0)
+    xs = [rng.integers(4, len(TOKENS), n).tolist() for n in LENGTHS]
+    return Corpus("tiny", kind, {"train": Split.of(xs, [[0], [1], [1], [0]])}, TOKENS, classes)
+
+
+def make_batch(rows: tuple[int, ...] = (0, 1, 2, 3)) -> Batch:
+    return make_corpus().split("train").batch(np.array(rows))
+
+
+def make_model(*, scale: float = 3.0) -> Classifier:
+    torch.manual_seed(0)
+    model = Classifier.build(make_corpus(), Classifier.Options(embedding=5, hidden=4)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+    return model
+
+
+def test_has_the_papers_parameter_count() -> None:
+    """1,274,882 without embeddings, and 300 a word more with them (Appendix, Model and Training Details)."""
+    model = Classifier(12_488, Classifier.Options())  # 20 Newsgroups
+    total = sum(parameter.numel() for parameter in model.parameters())
+    assert total == 5_021_282
+    assert total - model.embed.weight.numel() == 1_274_882
+
+
+def test_a_sentence_alone_and_in_a_batch_is_the_same() -> None:
+    """Padding never shows: logits, alpha and beta, a sentence of one token included."""
+    model, batch = make_model(), make_batch()
+    together, beta = model.trace(batch), model.beta(batch)
+    for row, L in enumerate(LENGTHS):
+        alone = make_batch((row,))
+        trace = model.trace(alone)
+        torch.testing.assert_close(trace.logits[0], together.logits[row], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(trace.alpha[0], together.alpha[row, :, :L], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(model.beta(alone)[0], beta[row, :, :L], rtol=1e-4, atol=1e-5)
+
+
+def test_logits_and_alpha_are_those_of_a_translator_with_one_output() -> None:
+    """T = 1, V = 2, the first logit 0; alpha sums to 1 and is 0 on padding."""
+    batch = make_batch()
+    trace = make_model().trace(batch)
+    assert trace.logits.shape == (4, 1, 2) and not trace.logits[..., 0].any()
+    torch.testing.assert_close(trace.alpha.sum(-1), torch.ones(4, 1))
+    assert not trace.alpha.masked_fill(batch.x_mask.unsqueeze(1), 0).any()
+
+
+def test_fast_beta_equals_its_definition() -> None:
+    """(2y - 1)(w · h_l + b) is the log-odds of y under one-hot attention; zero on padding."""
+    batch, model = make_batch(), make_model()
+    slow = beta_by_definition(model, batch).masked_fill(~batch.x_mask.unsqueeze(1), 0)
+    torch.testing.assert_close(model.beta(batch), slow)
+
+
+def test_log_odds_are_the_mean_of_beta_under_attention() -> None:
+    """Eq. 7: the output is linear in h, so γ = Σ α β, for the model's own attention and for a uniform one."""
+    batch, model = make_batch(), make_model()
+    for attend in (None, uniform(batch.x_mask.unsqueeze(1))):
+        trace = model.trace(batch, attend=attend)
+        torch.testing.assert_close(log_odds(trace, batch), (trace.alpha * model.beta(batch)).sum(-1))
+
+
+def test_attending_as_the_model_would_changes_nothing() -> None:
+    """attend = own alpha gives the model's own logits, from a state encoded before."""
+    batch, model = make_batch(), make_model()
+    own = model.trace(batch)
+    torch.testing.assert_close(model.trace(batch, attend=own.alpha, state=model.encode(batch)).logits, own.logits)
+
+
+def test_gate_gives_the_delta_of_finite_differences() -> None:
+    """d log p(y) / d gate_l equals a central difference, in double precision."""
+    batch, model = make_batch(), make_model().double()
+    delta = delta_by_definition(model, batch)
+
+    def log_p(gate: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.nn.functional.logsigmoid(log_odds(model.trace(batch, gate=gate), batch))
+
+    step = 2.0**-12  # a gate comes in float32: 1 ± step is exact
+    for place in range(batch.x.shape[1]):
+        nudge = torch.zeros_like(batch.x, dtype=torch.float32).index_fill_(1, torch.tensor([place]), step)
+        slope = (log_p(1 + nudge) - log_p(1 - nudge)) / (2 * step)
+        real = batch.x_mask[:, place]
+        torch.testing.assert_close(delta[real, :, place].double(), slope[real], rtol=1e-4, atol=1e-4)
+
+
+def test_attention_parameters_move_alpha_and_leave_beta() -> None:
+    """Q and v decide where to look, not what is known."""
+    batch, model = make_batch(), make_model()
+    alpha, beta = model.trace(batch).alpha, model.beta(batch)
+    with torch.no_grad():
+        for parameter in model.attention_parameters():
+            parameter.mul_(-1)
+    assert not torch.allclose(model.trace(batch).alpha, alpha)
+    assert torch.equal(model.beta(batch), beta)
+
+
+def test_runs_on_the_meta_device() -> None:
+    """Shapes can be had without numbers."""
+    assert make_model().to("meta").trace(make_batch().to("meta")).alpha.shape == (4, 1, 7)
+
+
+def test_learns() -> None:
+    """A few steps of Adam separate the classes, gradients reaching every parameter."""
+    batch, model = make_batch(), make_model(scale=1.0).train()
+    optimiser = model.optimiser(model.parameters(), lr=3e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        model.loss(batch).backward()
+        optimiser.step()
+    correct, total, _ = model.eval().evaluate(batch)
+    assert correct == total == 4
+    # a constant added to every attention logit changes nothing, so the last bias has no gradient
+    moved = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()]
+    assert {name for name, _ in model.named_parameters()} - set(moved) <= {"look.2.bias"}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "words"),
+    [
+        (make_corpus(kind="translation"), "use lstm-seq2seq"),
+        (make_corpus(classes=("a", "b", "c")), "3 classes"),
+    ],
+)
+def test_other_corpora_are_refused(corpus: Corpus, words: str) -> None:
+    """A translation corpus, or one of three classes, gets a sentence."""
+    with pytest.raises(CorpusError, match=words):
+        Classifier.build(corpus, Classifier.Options())

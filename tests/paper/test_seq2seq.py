@@ -1,0 +1,299 @@
+"""The translation model, its recurrent layers and its closed-form β."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ktiwprobe import Batch, Corpus, Split
+from ktiwprobe.attend import uniform
+from ktiwprobe.data import BOS, EOS, SPECIALS
+from ktiwprobe.errors import CorpusError, OptionError
+from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe_paper import lexical
+from ktiwprobe_paper.recurrent import Recurrent, packed, padded
+from ktiwprobe_paper.seq2seq import Seq2Seq
+
+TOKENS = (*SPECIALS, *"abcdefghijklm")
+LENGTHS = ((5, 4), (1, 1), (7, 2), (3, 6), (2, 1))  # words of x, pieces of y: of one token, and padded both ways
+CELLS = list(product(("lstm", "gru"), (True, False)))
+COPYING = {"layers": 1, "bidirectional": False, "dropout": 0.0, "activation": "tanh"}
+
+
+def make_corpus(*, joint: bool = True, kind: str = "translation") -> Corpus:
+    rng = np.random.default_rng(0)
+    xs = [rng.integers(4, len(TOKENS), n).tolist() for n, _ in LENGTHS]
+    ys = [[*rng.integers(4, len(TOKENS), n - 1).tolist(), EOS] for _, n in LENGTHS]
+    return Corpus("tiny", kind, {"train": Split.of(xs, ys)}, TOKENS, TOKENS if joint else (*TOKENS, "more"))
+
+
+def make_batch(rows: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Batch:
+    return make_corpus().split("train").batch(np.array(rows))
+
+
+def make_model(*, scale: float = 3.0, joint: bool = True, **options: object) -> Seq2Seq:
+    """A tiny model in evaluation mode, with weights large enough that attention is far from uniform."""
+    torch.manual_seed(0)
+    model = Seq2Seq.build(make_corpus(joint=joint), Seq2Seq.Options(**{"hidden": 6, **options})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+    return model
+
+
+def cells(batch: Batch) -> Tensor:
+    return batch.y_mask.unsqueeze(-1) & batch.x_mask.unsqueeze(1)
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_has_the_papers_parameter_count() -> None:
+    """With V = 8000: 6,132,544 parameters, and 8,180,544 with embeddings (Appendix, Model and Training Details)."""
+    model = Seq2Seq(8000, 8000, Seq2Seq.Options())
+    assert count(model) == 8_180_544
+    assert count(model) - count(model.embed) == 6_132_544
+
+
+def test_the_copying_model_projects_a_context_of_one_direction() -> None:
+    """Unidirectional, one layer: W and P are both H x H."""
+    model = make_model(**COPYING)
+    assert model.look[0].weight.shape == model.project[0].weight.shape == (6, 6)
+
+
+def test_state_has_every_weight_once() -> None:
+    """A shared embedding is one entry, and constants of the padding trick are none."""
+    model = make_model(layers=1)
+    state = model.state()
+    assert sum(value.numel() for value in state.values()) == count(model)
+    assert "encoder.layers.0.weight_ih_l0_reverse" in state and not any("keep" in name for name in state)
+
+
+@pytest.mark.parametrize(("cell", "both"), CELLS)
+@pytest.mark.parametrize("run", ["padded", "unpadded"])
+def test_recurrent_equals_packed_sequences(cell: str, both: bool, run: str) -> None:
+    """Outputs, final states and gradients are those of packed sequences, layer by layer."""
+    torch.manual_seed(1)
+    net = Recurrent(cell, 5, 7, layers=2, bidirectional=both)
+    lengths = torch.tensor([6, 1, 4, 2] if run == "padded" else [6, 6, 6, 6])
+    real = (torch.arange(6) < lengths.unsqueeze(1)).unsqueeze(-1)
+    weigh = torch.randn(4, 6, net.width)
+
+    def by_packing(x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        return net._through(x, lambda _, layer, x: packed(layer, x, lengths))
+
+    results = []
+    for read in (lambda x: net.read(x, lengths), by_packing):
+        x = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(2)).requires_grad_()
+        out, final = read(x)
+        loss = (out * real * weigh).sum() + sum((part**2).sum() for part in final)
+        results.append([out * real, *final, *torch.autograd.grad(loss, [x, *net.parameters()])])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_padding_of_any_size_leaves_no_trace(cell: str) -> None:
+    """Huge values on 200 steps of padding change neither real outputs nor final states."""
+    net = Recurrent(cell, 3, 4, bidirectional=True)
+    x, lengths = torch.randn(2, 5, 3), torch.tensor([5, 4])
+    far = torch.cat([x, 100 * torch.randn(2, 200, 3)], 1)
+    (near_out, near), (far_out, final) = (padded(net.layers[0], v, lengths, net.keep) for v in (x, far))
+    torch.testing.assert_close(near_out[0], far_out[0, :5])
+    torch.testing.assert_close(near, final)
+
+
+def test_recurrent_runs_on_the_meta_device() -> None:
+    """Shapes can be had without numbers, lengths being on the CPU."""
+    batch = make_batch().to("meta")
+    model = make_model().to("meta")
+    trace = model.trace(batch)
+    assert trace.logits is not None and trace.logits.shape == (5, 6, len(TOKENS)) and trace.alpha.shape == (5, 6, 7)
+
+
+@pytest.mark.parametrize(("cell", "both"), CELLS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_sentence_alone_and_in_a_batch_is_the_same(cell: str, both: bool, heads: int) -> None:
+    """Padding never shows: logits, alpha and beta of every sentence, one-token sentences included."""
+    model = make_model(cell=cell, bidirectional=both, heads=heads)
+    batch = make_batch()
+    with torch.no_grad():
+        together, beta = model.trace(batch), model.beta(batch)
+        for row, (L, T) in enumerate(LENGTHS):
+            alone = make_batch((row,))
+            trace = model.trace(alone)
+            torch.testing.assert_close(trace.logits[0], together.logits[row, :T], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(trace.alpha[0], together.alpha[row][..., :T, :L], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(model.beta(alone)[0], beta[row, :T, :L], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_alpha_is_a_distribution_over_real_positions(heads: int) -> None:
+    """Rows sum to 1, padding gets exactly 0, and a dimension for heads is there only if there are several."""
+    batch, model = make_batch(), make_model(heads=heads)
+    alpha = model.trace(batch).alpha.detach()
+    assert alpha.shape == ((5, 6, 7) if heads == 1 else (5, 2, 6, 7))
+    assert model.sites == (() if heads == 1 else ("h0", "h1"))
+    torch.testing.assert_close(alpha.sum(-1), torch.ones(alpha.shape[:-1]))
+    seen = batch.x_mask.view(5, *(1,) * (alpha.dim() - 2), 7)
+    assert not alpha.masked_fill(seen, 0).any()
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attending_as_the_model_would_changes_nothing(heads: int) -> None:
+    """attend = own alpha gives the model's own logits; so does a state encoded before."""
+    batch, model = make_batch(), make_model(heads=heads)
+    own = model.trace(batch)
+    told = model.trace(batch, attend=own.alpha, state=model.encode(batch))
+    torch.testing.assert_close(told.logits, own.logits)
+    torch.testing.assert_close(told.alpha, own.alpha)
+
+
+def test_uniform_attention_is_the_mean_of_the_states() -> None:
+    """Under uniform attention the context is P(mean of h), for every t."""
+    batch, model = make_batch(), make_model()
+    trace, (h, s, _) = model.trace(batch, attend=uniform(batch.x_mask.unsqueeze(1))), model.encode(batch)
+    for row, (L, T) in enumerate(LENGTHS):
+        c = model.project[0](h[row, :L].mean(0)).expand(T, -1)
+        torch.testing.assert_close(trace.logits[row, :T], model.predict(c, s[row, :T]))
+
+
+@pytest.mark.parametrize("combine", ["mean", "sum"])
+def test_heads_combine_as_told(combine: str) -> None:
+    """Two equal heads are one head (mean), or one head with its projection doubled (sum)."""
+    one, two = make_model(), make_model(heads=2, combine=combine)
+    state = one.state()
+    two.load_state(
+        {name: state[name.replace(".1.", ".0.") if name[:4] in ("look", "proj") else name] for name in two.state()}
+    )
+    if combine == "sum":
+        one.project[0].weight.data *= 2
+        one.project[0].bias.data *= 2
+    torch.testing.assert_close(two.trace(make_batch()).logits, one.trace(make_batch()).logits)
+
+
+@pytest.mark.parametrize(
+    ("cell", "both", "output", "activation", "heads", "combine"),
+    [
+        *product(("lstm",), (True, False), ("mlp", "linear"), ("relu", "tanh"), (1, 3), ("mean",)),
+        ("gru", True, "mlp", "tanh", 3, "sum"),
+        ("gru", False, "linear", "relu", 1, "mean"),
+    ],
+)
+def test_fast_beta_equals_its_definition(
+    cell: str, both: bool, output: str, activation: str, heads: int, combine: str
+) -> None:
+    """The closed form is one-hot attention, position by position; zero on padding."""
+    batch = make_batch()
+    options = {"cell": cell, "bidirectional": both, "output": output, "activation": activation}
+    model = make_model(**options, heads=heads, combine=combine, embeddings="separate")
+    fast, slow = model.beta(batch), beta_by_definition(model, batch)
+    torch.testing.assert_close(fast, slow.masked_fill(~cells(batch), 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [8.0, 60.0])
+def test_fast_beta_survives_extreme_logits(scale: float) -> None:
+    """Where a plain sum of exponentials overflows or underflows, the result is still the definition's."""
+    batch, model = make_batch(), make_model(scale=scale)
+    slow = beta_by_definition(model.double(), batch).float()
+    assert (slow.abs() > 100).any() or scale < 60
+    torch.testing.assert_close(model.float().beta(batch), slow.masked_fill(~cells(batch), 0), rtol=1e-4, atol=1e-4)
+
+
+def test_fast_beta_does_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few cells at a time or all at once."""
+    batch, model = make_batch(), make_model()
+    whole = model.beta(batch)
+    monkeypatch.setitem(lexical.BLOCK, "cpu", 7 * (len(TOKENS) + 4 * 6))
+    torch.testing.assert_close(model.beta(batch), whole)
+    assert torch.equal(model.beta(batch), model.beta(batch))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_gate_gives_the_delta_of_finite_differences(cell: str) -> None:
+    """d log p(y_t) / d gate_l equals a central difference, in double precision."""
+    batch, model = make_batch(), make_model(cell=cell).double()
+    delta = delta_by_definition(model, batch)
+
+    def log_p(gate: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.nn.functional.logsigmoid(log_odds(model.trace(batch, gate=gate), batch))
+
+    step = 2.0**-12  # a gate comes in float32: 1 ± step is exact
+    for place in range(batch.x.shape[1]):
+        nudge = torch.zeros_like(batch.x, dtype=torch.float32).index_fill_(1, torch.tensor([place]), step)
+        slope = (log_p(1 + nudge) - log_p(1 - nudge)) / (2 * step)
+        real = cells(batch)[..., place]
+        torch.testing.assert_close(delta[..., place].double()[real], slope[real], rtol=1e-4, atol=1e-4)
+
+
+def test_a_float32_attention_suits_a_double_model() -> None:
+    """The model casts what it is told."""
+    batch, model = make_batch(), make_model().double()
+    assert model.trace(batch, attend=uniform(batch.x_mask.unsqueeze(1))).alpha.dtype == torch.float64
+
+
+def test_the_decoder_reads_the_shifted_target() -> None:
+    """Output t depends on y before t and on nothing from t on."""
+    batch, model = make_batch((3,)), make_model()
+    before = model.trace(batch).logits
+    y = batch.y.clone()
+    y[0, 3] = TOKENS.index("a") if y[0, 3] != TOKENS.index("a") else TOKENS.index("b")
+    after = model.trace(Batch(batch.x, batch.x_mask, batch.x_lengths, y, batch.y_mask)).logits
+    assert torch.equal(before[:, :4], after[:, :4]) and not torch.allclose(before[:, 4:], after[:, 4:])
+    assert BOS not in y
+
+
+def test_dropout_is_between_layers_only() -> None:
+    """With one layer there is nothing between; with two, train mode differs."""
+    batch = make_batch()
+    for layers, same in ((1, True), (2, False)):
+        model = make_model(layers=layers)
+        quiet = model.trace(batch).logits
+        assert torch.allclose(model.train().trace(batch).logits, quiet) is same
+
+
+def test_attention_parameters_move_alpha_and_leave_beta() -> None:
+    """Exactly the maps W: changing them changes where the model looks, not what it knows."""
+    batch, model = make_batch(), make_model(heads=2)
+    alpha, beta = model.trace(batch).alpha, model.beta(batch)
+    parameters = model.attention_parameters()
+    assert sum(p.numel() for p in parameters) == 2 * (6 * 12 + 12)
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.mul_(-1)
+    assert not torch.allclose(model.trace(batch).alpha, alpha)
+    assert torch.equal(model.beta(batch), beta)
+
+
+def test_learns() -> None:
+    """A few steps of Adam halve the loss, gradients reaching every parameter."""
+    torch.manual_seed(0)
+    batch, model = make_batch(), make_model(scale=1.0, hidden=16, dropout=0.0).train()
+    optimiser = model.optimiser(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        loss = model.loss(batch)
+        loss.backward()
+        losses.append(loss.item())
+        optimiser.step()
+    assert losses[-1] < losses[0] / 2
+    assert all(p.grad is not None and p.grad.any() for p in model.parameters())
+
+
+def test_shared_embeddings_need_a_joint_vocabulary() -> None:
+    """The sentence says what to pass, and passing it works."""
+    with pytest.raises(OptionError, match="-o embeddings=separate"):
+        make_model(joint=False)
+    model = make_model(joint=False, embeddings="separate")
+    assert [table.num_embeddings for table in model.embed] == [len(TOKENS), len(TOKENS) + 1]
+
+
+def test_a_classification_corpus_is_refused() -> None:
+    """The sentence names the model to use."""
+    with pytest.raises(CorpusError, match="lstm-classifier"):
+        Seq2Seq.build(make_corpus(kind="classification"), Seq2Seq.Options())
