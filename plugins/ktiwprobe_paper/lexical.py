@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch
 
 LOG2E = math.log2(math.e)
-BLOCK = {"cpu": 2**23, "cuda": 2**26}  # numbers in flight; on a CPU measured best between 2**22 and 2**23
+BLOCK = {
+    "cpu": 3 * 2**20,
+    "cuda": 2**26,
+}  # numbers in flight: on a CPU what a cache holds, on others what keeps them busy
+COLUMNS = 2048  # of the vocabulary at a time; with BLOCK the fastest of the shapes tried, from 128 x 8000 to 4096 x 500
 UNDERFLOW = 1e-25  # a sum of exponentials below this has lost terms
 
 Activation = Callable[[Tensor], Tensor]
@@ -31,9 +34,9 @@ def lexical_log_odds(context: Tensor, state: Tensor, act: Activation, output: nn
     cells = real.flatten().nonzero().squeeze(-1)  # (N,)
     T, L = real.shape[1:]
     at_t, at_l = cells // L, cells // (T * L) * L + cells % L  # rows of state, of context
-    score = Scorer.of(output, BLOCK.get(context.device.type, 2**23), most=len(cells))
+    gamma = context.new_zeros(real.numel())  # before the block: what outlives it must not lie above it in the heap
+    score = Scorer.of(output, size=BLOCK.get(context.device.type, BLOCK["cuda"]))
     state, context, y = state.flatten(0, 1), context.flatten(0, 1), batch.y.flatten()
-    gamma = context.new_zeros(real.numel())
     for n in range(0, len(cells), score.rows):
         part = slice(n, n + score.rows)
         hidden = act(state[at_t[part]].add_(context[at_l[part]]))  # (rows, H)
@@ -49,33 +52,48 @@ class Scorer:
     save a pass over the block. Rows for which that overflows or underflows are done again the careful way.
     """
 
-    weight: Tensor  # (V, H)
-    bias: Tensor  # (V,)
-    factor: Tensor  # (V,) e^b
-    rows: int
-    block: Tensor  # (V * rows,)
+    output: nn.Linear
+    tables: tuple[Tensor, ...]  # (H, C) each: columns of the weight in units of ln 2, laid out for the product
+    factors: tuple[Tensor, ...]  # (C,) each: e^b
+    rows: int  # at a time
+    block: Tensor  # (rows * C,)
 
     @classmethod
-    def of(cls, output: nn.Linear, size: int, *, most: int) -> "Scorer":
-        """A scorer for at most `most` rows at a time, and as many as make about `size` numbers."""
+    def of(cls, output: nn.Linear, *, size: int) -> "Scorer":
+        """A scorer of about `size` numbers at a time."""
         V, H = output.weight.shape
-        rows = max(1, min(most, size // (V + 4 * H)))
-        weight, bias = output.weight.detach(), output.bias.detach()
-        return cls(weight, bias, bias.exp(), rows, weight.new_empty(V * rows))
+        parts = -(-V // COLUMNS)
+        tables = tuple((part.t() * LOG2E).contiguous() for part in output.weight.chunk(parts))
+        C = tables[0].shape[1]
+        rows = max(1, size // (C + 4 * H))
+        return cls(output, tables, output.bias.exp().chunk(parts), rows, output.weight.new_empty(rows * C))
 
     def __call__(self, hidden: Tensor, y: Tensor) -> Tensor:
         """γ of `y` (N,) for `hidden` (N, H). (N,)"""
-        logits = self.block[: len(self.bias) * len(y)].view(-1, len(y))  # (V, N), in units of ln 2, bias left out
-        torch.mm(self.weight, (hidden * LOG2E).t(), out=logits)
-        right = logits.gather(0, y.unsqueeze(0)).squeeze(0)  # (N,)
-        others = self.factor @ logits.scatter_(0, y.unsqueeze(0), -torch.inf).exp2_()  # (N,)
-        gamma = right / LOG2E + self.bias[y] - others.log()
+        N, first = len(y), 0
+        right, others = hidden.new_zeros(2, N)
+        for table, factor in zip(self.tables, self.factors, strict=True):
+            C = len(factor)
+            logits = torch.mm(hidden, table, out=self.block[: N * C].view(N, C))  # in units of ln 2, bias left out
+            right += _take(logits, y - first)
+            others += logits.exp2_() @ factor
+            first += C
+        gamma = right / LOG2E + self.output.bias[y] - others.log()
         unsafe = ~((others > UNDERFLOW) & (others < torch.inf))
         if bool(unsafe.any()):
             gamma[unsafe] = self._carefully(hidden[unsafe], y[unsafe])
         return gamma
 
     def _carefully(self, hidden: Tensor, y: Tensor) -> Tensor:
-        logits = F.linear(hidden, self.weight, self.bias)  # (N, V)
+        logits: Tensor = self.output(hidden)  # (N, V)
         right = logits.gather(1, y.unsqueeze(1)).squeeze(1)
         return right - logits.scatter_(1, y.unsqueeze(1), -torch.inf).logsumexp(1)
+
+
+def _take(logits: Tensor, y: Tensor) -> Tensor:
+    """Take the logit of y out of each row that has it, leaving -inf; 0 where y is not among these columns. (N,)"""
+    place = y.clamp(0, logits.shape[1] - 1)
+    here = place == y
+    found = logits.gather(1, place.unsqueeze(1)).squeeze(1)
+    logits.scatter_(1, place.unsqueeze(1), found.masked_fill(here, -torch.inf).unsqueeze(1))
+    return found.masked_fill(~here, 0)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.data import BOS
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe_paper.decoding import beam_search, greedy
+from ktiwprobe_paper.decoding import Step, beam_search, greedy
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds
 from ktiwprobe_paper.recurrent import Carry, Recurrent
 
@@ -83,9 +83,7 @@ class Seq2Seq(TorchModel):
         super().__init__()
         H, cell, layers, dropout = options.hidden, options.cell, options.layers, options.dropout
         sizes = [source_size] if options.embeddings == "shared" else [source_size, target_size]
-        self.embed = nn.ModuleList(
-            nn.Embedding(size, H) for size in sizes
-        )  # the first of the source, the last of the target
+        self.embed = nn.ModuleList(nn.Embedding(size, H) for size in sizes)  # first the source's, last the target's
         self.encoder = Recurrent(cell, H, H, layers=layers, bidirectional=options.bidirectional, dropout=dropout)
         self.decoder = Recurrent(cell, H, H, layers=layers, dropout=dropout)
         D = self.encoder.width
@@ -149,17 +147,23 @@ class Seq2Seq(TorchModel):
         attend: Tensor | None = None,
     ) -> list[list[int]]:
         """Output ids without EOS for each source of `batch`; y is not read. `attend`, here (B, 1, L), as in `trace`."""
+        step, start = self.stepwise(batch, attend)
+        if beam == 1:
+            return greedy(step, start, limit=limit)
+        return beam_search(step, start, beam=beam, limit=limit, length_power=length_power)
+
+    def stepwise(self, batch: Batch, attend: Tensor | None = None) -> tuple[Step, Carry]:
+        """The decoder, one piece at a time, and the states to start from; the source is encoded once, here."""
         h, start = self._read(batch, None)
+        seen = batch.x_mask.unsqueeze(1)  # (B, 1, L)
 
         def step(tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
             s, carry = self.decoder.resume(self.embed[-1](tokens.reshape(-1, 1)), carry)  # (B * K, 1, H)
             s = s.view(*tokens.shape, -1)  # (B, K, H): beams take the place of T
-            alpha = choose(self._own(h, s, batch.x_mask), attend, batch.x_mask.unsqueeze(1))
+            alpha = choose(self._own(h, s, batch.x_mask), attend, seen)
             return self.predict(self._context(alpha, h), s), carry
 
-        if beam == 1:
-            return greedy(step, start, limit=limit)
-        return beam_search(step, start, beam=beam, limit=limit, length_power=length_power)
+        return step, start
 
     def _read(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Carry]:
         """Encoder states (B, L, D), and the decoder's first: of each layer, the mean of the directions' last."""

@@ -1,8 +1,10 @@
 """A generated pair of languages whose gold alignment is known by construction; the default task.
 
-The source is verb-after-object with adjectives after nouns, the target verb-before-object with adjectives before:
+The source puts the verb before its subject and adjectives after nouns, the target the verb after its subject and
+adjectives before nouns. A verb first, so that the first output does not stand next to the start of the sentence: a
+recurrent decoder starts from the encoder's last state, which knows that word, and would learn not to look at it.
 
-    tamilo benura sokati sul gerino   ->   benurig tamilung soken auf der gerung
+    fatuti nu kozalo tafoma sul kitoro   ->   tafomig kozalung fatuten auf der kitorung
 
 A root keeps its five letters in both languages and its ending tells language, class and kind, so a reader of a
 heatmap sees what belongs together: source nouns end in -o, adjectives in -a, verbs in -i; target ones in -ung or -heit,
@@ -31,16 +33,16 @@ CONJUNCTIONS = {"kaj": ("und",), "sed": ("aber",)}
 
 KINDS = ("plain", "bent", "twins", "free", "plain", "plain", "double")  # in turn down the ranks of a class
 SHORTEST, LONGEST = 4, 12  # source words of a sentence
-P_ADJECTIVE, P_PARTICLE, P_OBJECT, P_PLACE, P_SECOND_CLAUSE = 0.35, 0.2, 0.75, 0.3, 0.3
+P_ADJECTIVE, P_PARTICLE, P_OBJECT, P_PLACE, P_SECOND_CLAUSE = 0.5, 0.2, 0.75, 0.3, 0.3
 P_SECOND_SENSE = 0.25  # of a free word: what no model can know
-TARGET_ORDER = (0, 1, 3, 2, 4, 5)  # of the phrases of a clause: the verb passes its object
+TARGET_ORDER = (0, 2, 1, 3, 4, 5)  # of the phrases of a clause: the verb passes its subject
 STREAMS = {"lexicon": 0, "train": 1, "validation": 2, "test": 3}  # independent random numbers for each
 
 Pair = tuple[list[int], list[int], list[tuple[int, int, int]]]  # x, y, links
 
 
 @dataclass(frozen=True)
-class Class:
+class WordClass:
     """A class of content words: its share of the lexicon and how its words end in the two languages."""
 
     share: float
@@ -49,9 +51,9 @@ class Class:
     light: str  # the first of the two target words of a double
 
 
-NOUN = Class(0.45, ("o", "ino", "ego"), ("ung", "heit"), "gross")
-ADJECTIVE = Class(0.25, ("a", "ema", "ega"), ("ig", "bar"), "sehr")
-VERB = Class(0.3, ("i", "adi", "igi"), ("en", "eln"), "lass")
+NOUN = WordClass(0.5, ("o", "ino", "ego"), ("ung", "heit"), "gross")
+ADJECTIVE = WordClass(0.2, ("a", "ema", "ega"), ("ig", "bar"), "sehr")
+VERB = WordClass(0.3, ("i", "adi", "igi"), ("en", "eln"), "lass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +85,16 @@ def invent_roots(rng: np.random.Generator, count: int) -> Iterator[str]:
         yield "".join(letters[digit] for letters, digit in zip(ROOT_SHAPE, digits, strict=True))
 
 
-def make_class(cls: Class, roots: Iterator[str], count: int) -> Zipf:
+def make_class(cls: WordClass, roots: Iterator[str], count: int) -> Zipf:
     """`count` source words of a class with their translations, the kinds in turn."""
+    kinds = cycle(KINDS)
     words: list[Word] = []
-    for kind in cycle(KINDS):
-        if len(words) >= count:
-            return Zipf(words[:count])
-        words += make_words(cls, kind, next(roots))
-    raise AssertionError("a cycle does not end")
+    while len(words) < count:
+        words += make_words(cls, next(kinds), next(roots))
+    return Zipf(words[:count])
 
 
-def make_words(cls: Class, kind: str, root: str) -> list[Word]:
+def make_words(cls: WordClass, kind: str, root: str) -> list[Word]:
     """The source word of one root, or the two words where they are twins."""
     plain, twin, double = (root + ending for ending in cls.source)
     first, second = ((root + ending,) for ending in cls.target)
@@ -121,7 +122,7 @@ class Lexicon:
         self.contractions = Zipf([Word(text, (target,)) for text, target in CONTRACTIONS.items()])
         self.conjunctions = Zipf([Word(text, (target,)) for text, target in CONJUNCTIONS.items()])
         self.tokens = (*SPECIALS, *self._texts())
-        self.ids = {text: id for id, text in enumerate(self.tokens)}
+        self.ids = {text: number for number, text in enumerate(self.tokens)}
 
     def _texts(self) -> list[str]:
         """Each source word, then each target word, once."""
@@ -164,9 +165,9 @@ class Speaker:
         has_place = self._chance(P_PLACE)
         return [
             [words.conjunctions.draw(self.rng)] if is_second else [],
+            [words.verbs.draw(self.rng), *self._maybe(P_PARTICLE, words.particles)],
             self._noun_phrase(),
             self._noun_phrase() if self._chance(P_OBJECT) else [],
-            [words.verbs.draw(self.rng), *self._maybe(P_PARTICLE, words.particles)],
             [words.contractions.draw(self.rng)] if has_place else [],
             self._noun_phrase() if has_place else [],
         ]
@@ -202,7 +203,7 @@ class Speaker:
 class ToyTranslation:
     """Translation between two invented languages, gold alignment known."""
 
-    training_defaults: ClassVar[Mapping[str, Any]] = {"steps": 1000}
+    training_defaults: ClassVar[Mapping[str, Any]] = {"steps": 800}
 
     @dataclass(frozen=True)
     class Options:

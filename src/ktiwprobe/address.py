@@ -14,12 +14,14 @@ from pathlib import Path
 
 from ktiwprobe import agreement
 from ktiwprobe.agreement import Agreement, make_metric
-from ktiwprobe.errors import RunError, SpecError, suggest
+from ktiwprobe.errors import KtiwprobeError, RunError, SpecError, suggest
 from ktiwprobe.extraction import Extractor
+from ktiwprobe.options import as_dict
 from ktiwprobe.progress import SILENT, Progress
+from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
-from ktiwprobe.signals import SUFFIXES, Signal, gold_signal, load_signal
+from ktiwprobe.signals import SUFFIXES, Signal, load_signal
 
 ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
 STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
@@ -140,7 +142,7 @@ class Finder:
         if spec.pick in STAND_INS:
             folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
             runs = [r for r in find_runs(self.folder) if r.path.parent == folder and r.record["model"] == model]
-            return self._first(runs, spec, f"ktiwprobe train {model} --task {self.group()[0].record['task']}")
+            return self._first(runs, spec, self._command(model=model))
         learned = self.learned()
         another = spec.pick == "hat" or spec.probe in LEXICAL
         if spec.pick == "hat" and len(learned) < 2:
@@ -158,10 +160,27 @@ class Finder:
         record = self.group()[-1].record
         return f"{record['model']} on {record['task']}"
 
-    def _command(self, *, seed: bool = False) -> str:
+    def _command(self, *, model: str | None = None, seed: bool = False) -> str:
+        """What trains another run of the group, or a stand-in `model` beside it."""
         record = self.group()[-1].record
         another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
-        return f"ktiwprobe train {record['model']} --task {record['task']}{another}"
+        spaces = ("task",) if model else ("task", "model", "train")
+        return f"ktiwprobe train {model or record['model']} --task {record['task']}{another}{self._options(*spaces)}"
+
+    def _options(self, *spaces: str) -> str:
+        """The options that make the group what it is, as one writes them."""
+        try:
+            mine = recipe_of(self.group()[-1], self.registry)
+            usual = make_recipe(self.registry, mine.model, mine.task)
+        except KtiwprobeError:  # without its plugin the advice can only be shorter
+            return ""
+        chosen: dict[str, object] = {}
+        for space in spaces:
+            here, there = (as_dict(getattr(recipe, f"{space}_options")) for recipe in (mine, usual))
+            chosen |= {f"{space}.{key}": value for key, value in here.items() if value != there[key]}
+        return "".join(
+            f" -o {key}={_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
+        )
 
     # which steps, and the signals there
 
@@ -171,8 +190,8 @@ class Finder:
             return spec.step
         if spec.run or spec.pick in (*STAND_INS, "hat"):
             return "best"
-        another_seed = spec.probe in LEXICAL and len(self.learned()) > 1
-        return "max" if spec.pick in ATTENTIONS or another_seed else "best"
+        another = spec.pick in ATTENTIONS or (spec.probe in LEXICAL and len(self.learned()) > 1)
+        return "max" if another else "best"
 
     def signals_of_both(self, u: str | Signal, v: str | Signal) -> tuple[list[Signal], list[Signal]]:
         """The signals of u and of v; one side may have several, the checkpoints of @max."""
@@ -186,7 +205,10 @@ class Finder:
                 if first.step and second.step:
                     raise SpecError(f"{first.text} and {second.text} are both @max: give one of them a step")
                 sides = [first, replace(second, step="best")] if first.step else [replace(first, step="best"), second]
-        u_signals, v_signals = ([s] if isinstance(s, Signal) else self.signals(s) for s in sides)
+        named = next((s.run for s in sides if isinstance(s, Spec) and s.run), None)  # whose alignment `gold` is
+        u_signals, v_signals = (
+            [s] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s) for s in sides
+        )
         return u_signals, v_signals
 
     def signals(self, spec: Spec) -> list[Signal]:
@@ -194,11 +216,10 @@ class Finder:
         if spec.file:
             return [load_signal(spec.file)]
         if spec.gold:
-            extractor = self.extractor(self.group()[-1])
-            return [gold_signal(extractor.part(), extractor.corpus, self.split)]
+            return [self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold()]
         extractor = self.extractor(self.run_of(spec))
         at = self.step_of(spec)
-        steps = extractor.run.steps() if at == "max" else [extractor.step(at)]
+        steps = extractor.steps() if at == "max" else [extractor.step(at)]
         found = [extractor.signal(spec.probe, step, progress=self.progress) for step in steps]
         return [signal.one_site(spec.site) for signal in found] if spec.site else found
 
@@ -211,18 +232,28 @@ class Finder:
     # what a value is worth
 
     def in_context(self, result: Agreement, rule: object, measure: str = "accuracy") -> Agreement:
-        """The same result with ξ and ξ*, where there are the runs for them."""
+        """The same result with ξ and ξ*, where there are the runs for them and it was of them."""
         try:
             learned = self.learned()
             star = max(learned[0].performance(measure).values(), default=None)
         except (SpecError, RunError):
             return result
+        if not self._of_the_group():
+            return result
         result = replace(result, performance=measure, xi_star=star)
         if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
             return result
-        others = learned[1:] if learned[0].record["kind"] == "classification" else learned[1:2]
+        others = learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]  # B to F, or B
         found = agreement.xi(result.value, self.curve(learned[0], others, rule, measure))
-        return replace(result, xi=star if found is None else found)
+        return replace(result, xi=star if found is None else found, passed=found is not None)
+
+    def _of_the_group(self) -> bool:
+        """Whether all that was compared so far are runs of the group, or stand-ins beside them."""
+        folder, kin = self.group()[0].path.parent.resolve(), _kin(self.group()[0])
+        runs = [extractor.run for extractor in self._extractors.values()]
+        beside = [run for run in runs if run.path.parent.resolve() == folder]
+        known = [run for run in beside if _kin(run) == kin or run.record["model"] in STAND_INS.values()]
+        return len(known) == len(runs) > 0
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
@@ -240,3 +271,10 @@ class Finder:
 def _kin(run: Run) -> tuple[str, str, str]:
     """Runs that differ only in seed, attention and length."""
     return run.path.parent.name, run.record["model"], run.record["identity"][1]
+
+
+def _text(value: object) -> str:
+    """An option's value as one writes it."""
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -6,7 +6,8 @@ A corpus is a few flat integer arrays with offsets, never a list of objects: a b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -112,15 +113,22 @@ class Split:
         links: Sequence[Sequence[tuple[int, int, int]]] | None = None,
     ) -> Split:
         """A split from lists of ids; `links` are (t, l, 1 if sure else 0), or None where no alignment is known."""
-        if len(xs) != len(ys):
-            raise CorpusError(f"a split has {len(xs)} inputs and {len(ys)} outputs: they must be as many")
         return cls(Ragged.of(xs), Ragged.of(ys), None if links is None else Ragged.of(links, width=(3,)))
 
     def __post_init__(self) -> None:
+        for what, other in (("outputs", self.y), ("lists of links", self.links)):
+            if other is not None and len(other) != len(self.x):
+                raise CorpusError(f"a split has {len(self.x)} inputs and {len(other)} {what}: they must be as many")
         for side, rows in (("input", self.x), ("output", self.y)):
             if len(rows) and rows.lengths.min() == 0:
                 empty = int(rows.lengths.argmin())
                 raise CorpusError(f"example {empty} has an empty {side}: drop it, every sentence needs a token")
+        if self.links is not None:
+            row = np.repeat(np.arange(len(self)), self.links.lengths)
+            t_and_l, ends = self.links.values[:, :2], np.stack([self.y.lengths, self.x.lengths], 1)[row]
+            outside = ((t_and_l < 0) | (t_and_l >= ends)).any(1)
+            if outside.any():
+                raise CorpusError(f"example {row[outside.argmax()]} has a link to a position that it does not have")
 
     def __len__(self) -> int:
         return len(self.x)
@@ -133,13 +141,14 @@ class Split:
         return Batch(*(torch.from_numpy(array) for array in (x, x_mask, lengths, y, y_mask)))
 
     def by_length(self, *, cells: int = 16384, most: int = 256) -> Iterator[NDArray[np.int64]]:
-        """Rows of similar length, at most `most` sentences and about `cells` T x L cells (after padding) a group."""
-        shape = np.maximum(self.x.lengths, 1) * np.maximum(self.y.lengths, 1)
+        """Rows of similar length, a group at most `most` of them and `cells` T x L cells (after padding), or one."""
         order = np.lexsort((self.y.lengths, self.x.lengths))
         start = 0
         while start < len(order):
-            largest = np.maximum.accumulate(shape[order[start : start + most]])
-            fits = int(np.searchsorted(largest * np.arange(1, len(largest) + 1), cells, side="right"))
+            group = order[start : start + most]
+            longest_y = np.maximum.accumulate(self.y.lengths[group])  # x is sorted: its longest is the last
+            padded = np.arange(1, len(group) + 1) * self.x.lengths[group] * longest_y
+            fits = int(np.searchsorted(padded, cells, side="right"))
             yield order[start : start + max(1, fits)]
             start += max(1, fits)
 
@@ -158,6 +167,17 @@ class Corpus:
     splits: Mapping[str, Split | Stream]
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
+
+    def __post_init__(self) -> None:
+        sides = (("x", "input", self.source_size), ("y", "output", self.target_size))
+        for name, split in self.splits.items():
+            for side, what, size in sides if isinstance(split, Split) else ():
+                ids = getattr(split, side).values
+                if len(ids) and not 0 <= ids.min() <= ids.max() < size:
+                    raise CorpusError(
+                        f"split {name!r} of task {self.task} has {what} ids from {ids.min()} to {ids.max()}: "
+                        f"its vocabulary allows 0 to {size - 1}"
+                    )
 
     @property
     def source_size(self) -> int:
@@ -198,7 +218,7 @@ class Corpus:
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """A hash of each finite split with the vocabulary: equal if and only if the same cells are compared."""
-        vocabulary = "\0".join([*self.source_tokens, "", *self.target_tokens]).encode()
+        vocabulary = json.dumps([list(self.source_tokens), list(self.target_tokens)]).encode()
         finite = {name: split for name, split in self.splits.items() if isinstance(split, Split)}
         return {name: _hash([vocabulary, *_bytes(split)]) for name, split in finite.items()}
 
@@ -206,6 +226,26 @@ class Corpus:
 def order_of_epoch(seed: int, epoch: int, size: int) -> NDArray[np.int64]:
     """The order in which an epoch visits the training set: a pure function of its arguments."""
     return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+def training_batches(corpus: Corpus, *, seed: int, size: int) -> Callable[[int], Batch]:
+    """The batch of a step: a pure function of (seed, epoch) or, for a stream, of (seed, step)."""
+    train = corpus.splits["train"]
+    if isinstance(train, Stream) and not isinstance(train, Split):
+        stream = train
+        return lambda step: stream.batch(seed, step, size)
+    split = corpus.split("train")
+    an_epoch = -(-len(split) // size)
+    order: dict[int, NDArray[np.int64]] = {}
+
+    def batch(step: int) -> Batch:
+        epoch, index = divmod(step, an_epoch)
+        if epoch not in order:
+            order.clear()
+            order[epoch] = order_of_epoch(seed, epoch, len(split))
+        return split.batch(order[epoch][index * size : (index + 1) * size])
+
+    return batch
 
 
 def _bytes(split: Split) -> Iterable[bytes]:

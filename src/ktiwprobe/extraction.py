@@ -1,32 +1,33 @@
-"""From a model to a Signal: batches in, ragged rows out, every plugin return checked once, here.
+"""From a model to a Signal: batches in, ragged rows out, every plugin return checked once, on its way.
 
 (The module is not called extract.py because a submodule of that name would hide the function `ktiwprobe.extract`.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ktiwprobe import storage
-from ktiwprobe.attend import allowed
+from ktiwprobe.attend import Under, allowed
 from ktiwprobe.data import Batch, Corpus, Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
-from ktiwprobe.probes import log_odds
+from ktiwprobe.probes import check_allowed, check_attend_is_obeyed, check_values
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import Recipe, choose_device, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run
-from ktiwprobe.signals import Signal, load_signal, make_signal
+from ktiwprobe.signals import Signal, gold_signal, load_signal, make_signal
 
-TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
-ATTENDING = ("beta", "gamma", "alpha-opt")  # probes that choose the attention
+OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
 def extract(
@@ -52,16 +53,31 @@ def probe(
     name: str | None = None,
 ) -> Signal:
     """The signal of a model in memory over `batches`, which must be on the model's device."""
+    function, obeyed = (registry or build_registry()).load("probes", probe), False
+    pieces = []
+    with _evaluating(model):
+        for batch in batches:
+            if _chooses(probe, model) and not obeyed:
+                obeyed = check_attend_is_obeyed(model, batch)
+            pieces.append(_piece(function, model, batch, probe))
+    return _join(pieces, None, {"name": name or probe, "probe": probe})
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode for a while; every module then returns to the mode it was in."""
+    modules = list(model.modules()) if hasattr(model, "modules") else []
+    modes = [module.training for module in modules]
     was_training = getattr(model, "training", False)
     if hasattr(model, "eval"):
         model.eval()
     try:
-        function = (registry or build_registry()).load("probes", probe)
-        pieces = [_Piece(function, model, batch, probe=probe, first=i == 0) for i, batch in enumerate(batches)]
+        yield
     finally:
         if was_training:
             model.train()
-    return _join(pieces, None, {"name": name or probe, "probe": probe})
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
 
 
 class Extractor:
@@ -69,9 +85,8 @@ class Extractor:
 
     def __init__(self, run: Run, registry: Registry, *, split: str = "validation", device: str = "auto") -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
-        self._recipe: Recipe | None = None
-        self._corpus: Corpus | None = None
         self._model: Any = None
+        self._obeyed = False  # whether the model was seen to obey `attend`
 
     def signal(self, probe: str, at: int | str = "best", *, progress: Progress = SILENT) -> Signal:
         """The signal at one step."""
@@ -83,48 +98,59 @@ class Extractor:
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
-        return stored
+        return replace(stored, text=self.tokens)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
         if at == "best":
             return self.run.best_step()
-        steps = self.run.steps()
-        if not steps:
-            raise RunError(f"run {self.run.name} has no checkpoints: train it on with --resume")
+        steps = self.steps()
         if at == "last":
             return steps[-1]
-        if not str(at).isdigit() or int(at) not in steps:
+        if not str(at).isdecimal() or int(at) not in steps:
             raise SpecError(f"run {self.run.name} has no step {at!r}: it has best, last, {', '.join(map(str, steps))}")
         return int(at)
 
-    @property
+    def steps(self) -> list[int]:
+        """The steps there are."""
+        steps = self.run.steps()
+        if not steps:
+            raise RunError(f"run {self.run.name} has no checkpoints: train it on with --resume")
+        return steps
+
+    @cached_property
     def recipe(self) -> Recipe:
         """What the run is made of."""
-        self._recipe = self._recipe or recipe_of(self.run, self.registry)
-        return self._recipe
+        return recipe_of(self.run, self.registry)
 
-    @property
+    @cached_property
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be what it was."""
-        if self._corpus is None:
-            self._corpus = self.recipe.corpus()
-            if self._corpus.fingerprints != self.run.record["corpus"]:
-                raise RunError(f"run {self.run.name} was trained on another corpus than {self.recipe.task!r} gives now")
-        return self._corpus
+        corpus = self.recipe.corpus()
+        if corpus.fingerprints != self.run.record["corpus"]:
+            raise RunError(
+                f"run {self.run.name} was trained on another corpus than {self.recipe.task!r} gives now: "
+                "bring the data back, or train again"
+            )
+        return corpus
 
-    def rows(self) -> NDArray[np.int64] | None:
-        """Which examples are probed: all; of the training split a seeded sample as large as the validation split."""
-        if self.split != "train":
-            return None
-        size, most = len(self.corpus.split("train")), len(self.corpus.split("validation"))
-        return np.sort(np.random.default_rng(0).choice(size, min(size, most), replace=False))
-
+    @cached_property
     def part(self) -> Split:
-        """The examples that are probed."""
-        rows = self.rows()
+        """The examples that are probed: all; of the training split a seeded sample as large as the validation split."""
         split = self.corpus.split(self.split)
-        return split if rows is None else split.subset(rows)
+        if self.split != "train":
+            return split
+        size, most = len(split), len(self.corpus.split("validation"))
+        return split.subset(np.sort(np.random.default_rng(0).choice(size, min(size, most), replace=False)))
+
+    def tokens(self, sentence: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Source and target of a sentence that is probed, to read."""
+        source, target = self.corpus.source_tokens, self.corpus.target_tokens
+        return tuple(source[i] for i in self.part.x[sentence]), tuple(target[i] for i in self.part.y[sentence])
+
+    def gold(self) -> Signal:
+        """The known alignment of what is probed."""
+        return replace(gold_signal(self.part, self.corpus, self.split), text=self.tokens)
 
     def model(self, step: int) -> Any:
         """The trained model as it was at `step`, ready to be probed."""
@@ -134,10 +160,9 @@ class Extractor:
                 self._model = self.recipe.fresh_model(self.corpus, device)
         try:
             self._model.load_state(self.run.load_checkpoint(step))
-        except (RuntimeError, KeyError) as error:  # what torch raises for names and shapes that do not fit
-            raise RunError(
-                f"checkpoint {step} of {self.run.name} does not fit the model as it is now: {error}"
-            ) from error
+        except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit
+            cause = " ".join(str(error).split())[:300]
+            raise RunError(f"the model cannot load checkpoint {step} of {self.run.name}: {cause}") from error
         if isinstance(self._model, torch.nn.Module):
             self._model.eval().requires_grad_(False)
         return self.recipe.under_attention(self._model)
@@ -156,60 +181,92 @@ class Extractor:
         }
 
     def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
-        model, part = self.model(step), self.part()
-        device = choose_device(self.device)
+        device, part = choose_device(self.device), self.part
         groups = list(part.by_length())
-        progress.begin(identity["name"], len(part), unit="sentences")
+        model = self._obeying(probe, step, part.batch(groups[-1]).to(device))
         pieces, done = [], 0
-        for rows in groups:
-            batch = part.batch(rows).to(device)
-            pieces.append(_Piece(function, model, batch, probe=probe, first=not done))
-            done += len(rows)
-            progress.advance(done)
-        progress.end()
+        progress.begin(identity["name"], len(part), unit="sentences")
+        try:
+            for rows in groups:
+                pieces.append(_piece(function, model, part.batch(rows).to(device), probe))
+                done += len(rows)
+                progress.advance(done)
+        finally:
+            progress.end()
         return _join(pieces, np.concatenate(groups), identity)
 
-
-class _Piece:
-    """What a probe said of one batch, checked, cut to the allowed cells and off the device."""
-
-    def __init__(self, function: Any, model: Any, batch: Batch, *, probe: str, first: bool) -> None:
-        B, T, L = len(batch.x), batch.y.shape[1], batch.x.shape[1]
-        seen = check_allowed(allowed(model, batch), batch).expand(B, T, L) & batch.y_mask.unsqueeze(-1)
-        if first and probe in ATTENDING and hasattr(model, "trace"):
+    def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
+        """The model at `step`, known to obey `attend`: then or, if its output was still constant, at its last step."""
+        model, last = self.model(step), self.run.steps()[-1]
+        if self._obeyed or not _chooses(probe, model):
+            return model
+        try:
             check_attend_is_obeyed(model, batch)
-        values = check_values(function(model, batch), seen, probe, model)
-        seen = seen.cpu()
-        self.sites = tuple(getattr(model, "sites", ())) if values.shape[1] > 1 else ("",)
-        lengths = seen.sum(-1)  # (B, T)
-        self.rows = batch.y_mask.sum(1).cpu().numpy()  # (B,)
-        self.lengths = [row[:n].numpy() for row, n in zip(lengths, self.rows, strict=True)]
-        self.values = [values[b][:, seen[b]].numpy() for b in range(B)]  # each (S, cells)
-        prefix = torch.arange(L) < lengths.unsqueeze(-1)
-        self.columns = None if torch.equal(prefix, seen) else [seen[b].nonzero()[:, 1].numpy() for b in range(B)]
+        except ContractError:
+            if step == last:
+                raise
+            check_attend_is_obeyed(self.model(last), batch)
+            model = self.model(step)
+        self._obeyed = True
+        return model
+
+
+def _chooses(probe: str, model: Any) -> bool:
+    """Whether what the probe says hangs on the model taking an attention it is given."""
+    return hasattr(model, "trace") and (probe not in OWN or isinstance(model, Under))
+
+
+class _Piece(NamedTuple):
+    """What a probe said of one batch, cut to the allowed cells and off the device."""
+
+    values: NDArray[np.float32]  # (S, cells)
+    columns: NDArray[np.int32]  # (cells,)
+    lengths: NDArray[np.int64]  # (rows,)
+    rows: NDArray[np.int64]  # (sentences,)
+    sites: tuple[str, ...]
+
+
+def _piece(function: Any, model: Any, batch: Batch, probe: str) -> _Piece:
+    """Probe one batch and check what comes back."""
+    mask = check_allowed(allowed(model, batch), batch)
+    seen = mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)  # (B, T, L)
+    values = check_values(function(model, batch), seen, probe, model)  # (B, S, T, L)
+    seen, real = seen.cpu(), batch.y_mask.cpu()
+    sites = tuple(getattr(model, "sites", ()))
+    return _Piece(
+        values=values.transpose(0, 1)[:, seen].numpy(),
+        columns=seen.nonzero()[:, 2].int().numpy(),
+        lengths=seen.sum(-1)[real].numpy(),
+        rows=real.sum(1).numpy(),
+        sites=sites if len(sites) == values.shape[1] else ("",),
+    )
 
 
 def _join(pieces: list[_Piece], order: NDArray[np.int64] | None, meta: dict[str, Any]) -> Signal:
     """One signal from its pieces, the sentences back in the order of the corpus."""
     if not pieces:
         raise UsageError("there are no batches to probe")
-    place = np.arange(sum(len(p.rows) for p in pieces)) if order is None else np.argsort(order)
+    values = np.concatenate([piece.values for piece in pieces], 1)
+    columns, lengths, rows = (
+        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("columns", "lengths", "rows")
+    )
+    if order is not None:
+        places = np.argsort(order)
+        row_places = _spread(places, rows)
+        cells = _spread(row_places, lengths)
+        values, columns, lengths, rows = values[:, cells], columns[cells], lengths[row_places], rows[places]
+    is_prefix = np.array_equal(columns, np.arange(len(columns)) - np.repeat(_starts(lengths), lengths))
+    return make_signal(values, lengths, rows, None if is_prefix else columns, pieces[0].sites, meta)
 
-    def flat(lists: Iterator[list[NDArray[Any]]], axis: int = 0) -> NDArray[Any]:
-        arrays = [array for chunk in lists for array in chunk]
-        return np.concatenate([arrays[i] for i in place], axis)
 
-    columns = None
-    if any(piece.columns is not None for piece in pieces):
-        every = (
-            [np.concatenate([np.arange(n) for n in row]) for row in p.lengths] if p.columns is None else p.columns
-            for p in pieces
-        )
-        columns = flat(every).astype(np.int32)
-    rows = np.concatenate([piece.rows for piece in pieces])[place]
-    lengths = flat(piece.lengths for piece in pieces)
-    values = flat((piece.values for piece in pieces), axis=1)
-    return make_signal(values, lengths, rows, columns, pieces[0].sites, meta)
+def _spread(places: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the items of the groups at `places` are, if group g has counts[g] items and all lie end to end."""
+    chosen = counts[places]
+    return np.arange(chosen.sum()) + np.repeat(_starts(counts)[places] - _starts(chosen), chosen)
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.cumsum(counts) - counts
 
 
 def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
@@ -219,77 +276,3 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
     except (SpecError, RunError, UsageError):
         return None
     return signal if all(signal.meta.get(key) == value for key, value in identity.items()) else None
-
-
-def check_allowed(mask: Tensor, batch: Batch) -> Tensor:
-    """The mask a model returned, or a sentence about what is wrong with it."""
-    B, T, L = len(batch.x), batch.y.shape[1], batch.x.shape[1]
-    if mask.dtype != torch.bool or mask.shape not in ((B, 1, L), (B, T, L)):
-        raise ContractError(
-            f"allowed(batch) returned {mask.dtype} {tuple(mask.shape)}: it must be bool, ({B}, 1 or {T}, {L})"
-        )
-    return mask
-
-
-def check_values(returned: Any, seen: Tensor, probe: str, model: Any) -> Tensor:
-    """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it."""
-    B, T, L = seen.shape
-    S = max(1, len(getattr(model, "sites", ())))
-    if not isinstance(returned, Tensor) or tuple(returned.shape) not in ((B, T, L), (B, S, T, L)):
-        found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
-        wanted = f"({B}, {T}, {L})" + (f" or ({B}, {S}, {T}, {L})" if S > 1 else "")
-        raise ContractError(
-            f"probe {probe!r} of {_name(model)} returned {found}: it must return a tensor of shape {wanted}"
-        )
-    tolerance = TOLERANCE.get(returned.dtype, 1e-4)
-    values: Tensor = returned.detach().float().view(B, -1, T, L)
-    legal = seen.unsqueeze(1).expand_as(values)
-    inside = values[legal]
-    if torch.isnan(inside).any() or torch.isposinf(inside).any():
-        raise ContractError(
-            f"probe {probe!r} of {_name(model)} returned NaN or +inf: every allowed cell must be a number"
-        )
-    if probe == "alpha":
-        _check_weights(values, legal, tolerance, model)
-    return values.cpu()
-
-
-def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) -> None:
-    real = legal.any(-1)
-    sums = values.masked_fill(~legal, 0).sum(-1)[real]
-    if (sums - 1).abs().gt(10 * tolerance).any() or values.lt(-tolerance).logical_and(legal).any():
-        worst = sums[(sums - 1).abs().argmax()].item()
-        raise ContractError(
-            f"alpha of {_name(model)} has a row that sums to {worst:.4f}: weights are 0 or more and sum to 1"
-        )
-    outside = values.masked_fill(legal, 0)[real.unsqueeze(-1).expand_as(values)]
-    if outside.abs().gt(tolerance).any():
-        raise ContractError(
-            f"alpha of {_name(model)} is not 0 outside the allowed positions: mask its scores with -inf"
-        )
-
-
-@torch.no_grad()
-def check_attend_is_obeyed(model: Any, batch: Batch) -> None:
-    """Refuse a model whose output does not change with the attention it is told to use."""
-    legal = check_allowed(allowed(model, batch), batch)
-    several = legal.sum(-1) >= 2  # (B, T or 1)
-    if not several.any():
-        return
-    place = torch.arange(legal.shape[-1], device=legal.device)
-    first = (place == legal.int().argmax(-1, keepdim=True)).float()  # (B, T or 1, L)
-    last = (place == (legal * (place + 1)).argmax(-1, keepdim=True)).float()
-    if getattr(model, "sites", ()):
-        first, last = first.unsqueeze(1), last.unsqueeze(1)
-    one, other = (log_odds(model.trace(batch, attend=weights), batch) for weights in (first, last))
-    differ = (one != other) & several.expand_as(batch.y) & batch.y_mask
-    if not differ.any():
-        raise ContractError(
-            f"{_name(model)} ignores attend: its output is the same whichever position it is told to look at; use "
-            "choose(own, attend, allowed) for its weights"
-        )
-
-
-def _name(model: Any) -> str:
-    inner = getattr(model, "_model", model)
-    return type(inner).__name__

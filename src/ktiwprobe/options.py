@@ -10,7 +10,7 @@ import hashlib
 import json
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -104,11 +104,11 @@ def as_dict(options: Any) -> Values:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(options).items()}
 
 
-def changed(options: Any, given: Iterable[str]) -> Values:
+def changed(options: Any, given: Container[str]) -> Values:
     """Of the `given` keys, those whose value is not the default: what makes a run another run."""
-    defaults = {f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in fields(options)}
-    filled = as_dict(options)
-    return {key: filled[key] for key in given if filled[key] != defaults[key]}
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(options)}
+    filled = dataclasses.asdict(options)
+    return {key: value for key, value in as_dict(options).items() if key in given and filled[key] != defaults[key]}
 
 
 def short_hash(values: Mapping[str, Any]) -> str:
@@ -119,6 +119,9 @@ def short_hash(values: Mapping[str, Any]) -> str:
 
 def _check_range(value: Any, metadata: Mapping[str, Any], name: str) -> None:
     low, high = metadata.get("low"), metadata.get("high")
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            _check_range(item, metadata, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     if (low is not None and not value >= low) or (high is not None and not value <= high):
@@ -135,12 +138,21 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
         return _convert_union(value, hint, name)
     if origin is Literal:
         return _convert_choice(value, get_args(hint), name)
-    if origin is tuple:
-        items = [v for v in value.split(",") if v.strip()] if isinstance(value, str) else value
-        if not isinstance(items, (list, tuple)):
-            raise OptionError(f"option {name} is {value!r}: it must be a list such as 1,2,3")
-        return tuple(_convert(item, get_args(hint)[0], name) for item in items)
+    if origin in (tuple, list):
+        return origin(_convert_items(value, hint, name))
     return _convert_scalar(value, hint, name)
+
+
+def _convert_items(value: Any, hint: Any, name: str) -> list[Any]:
+    items = [v for v in value.split(",") if v.strip()] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise OptionError(f"option {name} is {value!r}: it must be a list such as 1,2,3")
+    kinds = get_args(hint)
+    if get_origin(hint) is list or kinds[-1] is ...:
+        kinds = kinds[:1] * len(items)
+    if len(items) != len(kinds):
+        raise OptionError(f"option {name} is {value!r}: it must be a list of {len(kinds)}")
+    return [_convert(item, kind, name) for item, kind in zip(items, kinds, strict=True)]
 
 
 def _convert_union(value: Any, hint: Any, name: str) -> Any:
@@ -171,8 +183,8 @@ def _convert_scalar(value: Any, hint: type, name: str) -> Any:
             return _finite(float(value), name) if hint is float else _whole(value)
         except (ValueError, OverflowError):
             pass
-    elif hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _finite(float(value), name)
     elif isinstance(value, hint) and (hint is bool) == isinstance(value, bool):
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -1,4 +1,4 @@
-"""The paper's quantities, each from `trace` alone: (B, T, L), or (B, S, T, L) for several sites.
+"""The paper's quantities, each from `trace` alone: (B, T, L), or (B, S, T, L) for several sites; and their checks.
 
 What stands on padding or where a row may not look is dropped by the caller. A model may bring a faster `beta` or
 `delta` of its own; the conformance kit holds those to the definitions here.
@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ktiwprobe.attend import one_hot
+from ktiwprobe.attend import allowed, one_hot, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.protocols import Trace
+
+TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
 
 
 def log_odds(trace: Trace, batch: Batch) -> Tensor:
@@ -28,9 +31,10 @@ def log_odds(trace: Trace, batch: Batch) -> Tensor:
         return trace.scores
     if trace.logits is None:
         raise ContractError("a trace has neither logits nor scores: return one of them")
-    y = batch.y.unsqueeze(-1)
-    others = trace.logits.scatter(-1, y, -torch.inf)
-    return trace.logits.gather(-1, y).squeeze(-1) - others.logsumexp(-1)
+    y, logits = batch.y.unsqueeze(-1), trace.logits
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    others = logits.scatter(-1, y, -torch.inf)
+    return logits.gather(-1, y).squeeze(-1) - others.logsumexp(-1)
 
 
 @torch.no_grad()
@@ -38,12 +42,13 @@ def alpha(model: Any, batch: Batch) -> Tensor:
     """Attention weights (Eq. 1); for a model without attention, beta as a share of its row."""
     if hasattr(model, "trace"):
         return model.trace(batch).alpha  # type: ignore[no-any-return]
-    scores = model.beta(batch)
-    p = torch.sigmoid(scores).masked_fill(~batch.x_mask.unsqueeze(1), 0)
-    total = p.sum(-1, keepdim=True)
-    # a row of zeros (no input word was ever seen with this output) says nothing: uniform
-    blank = batch.x_mask.unsqueeze(1) / batch.x_lengths.to(p.device).view(-1, 1, 1)
-    return torch.where(total > 0, p / total, blank.to(p.dtype))
+    _need(model, "alpha", "trace", "beta")
+    scores, seen = model.beta(batch), allowed(model, batch)
+    seen = seen.unsqueeze(1) if scores.dim() == 4 else seen
+    log_p = F.logsigmoid(scores).masked_fill(~seen, -torch.inf)
+    share = log_p.softmax(-1)  # of logs, as p itself may be too small for its format
+    # a row without any p (no input word was ever seen with this output) says nothing: uniform
+    return torch.where(log_p.isneginf().all(-1, keepdim=True), uniform(seen).to(share.dtype), share)
 
 
 @torch.no_grad()
@@ -57,6 +62,7 @@ def beta(model: Any, batch: Batch) -> Tensor:
 @torch.no_grad()
 def beta_by_definition(model: Any, batch: Batch) -> Tensor:
     """One pass for each input position, all rows attending to it alone; a model with `encode` encodes once."""
+    _need(model, "beta", "trace")
     once = {"state": model.encode(batch)} if hasattr(model, "encode") else {}
     columns = [log_odds(model.trace(batch, attend=only, **once), batch) for only in one_hot(batch)]
     return torch.stack(columns, -1)
@@ -71,16 +77,25 @@ def delta(model: Any, batch: Batch) -> Tensor:
 
 def delta_by_definition(model: Any, batch: Batch) -> Tensor:
     """One forward pass, then one backward pass for each output: d log p = (1 - p) d γ."""
-    if not hasattr(model, "trace"):
-        raise ContractError("delta needs a model with trace(batch, attend=, gate=)")
+    _need(model, "delta", "trace")
     gate = torch.ones_like(batch.x, dtype=torch.float32).requires_grad_()
     with torch.enable_grad(), _differentiable_rnn(batch):
         gamma = log_odds(model.trace(batch, gate=gate), batch)  # (B, T)
-        if not gamma.requires_grad:
-            raise ContractError("the output does not depend on gate: trace must scale its source embeddings by it")
-        T = gamma.shape[1]
-        rows = [torch.autograd.grad(gamma[:, t].sum(), gate, retain_graph=t < T - 1)[0] for t in range(T)]
-    return torch.stack(rows, 1) * torch.sigmoid(-gamma.detach()).unsqueeze(-1)
+        last = gamma.shape[1] - 1
+        rows = [_gradient(gamma[:, t].sum(), gate, keep=t < last) for t in range(last + 1)]
+    if all(row is None for row in rows):
+        raise ContractError(
+            "the output does not depend on gate: trace must multiply its source embeddings by gate.unsqueeze(-1)"
+        )
+    found = torch.stack([torch.zeros_like(gate) if row is None else row for row in rows], 1)
+    return found * torch.sigmoid(-gamma.detach()).unsqueeze(-1)
+
+
+def _gradient(number: Tensor, gate: Tensor, *, keep: bool) -> Tensor | None:
+    """d number / d gate, or None if number was computed without it."""
+    if not number.requires_grad:
+        return None
+    return torch.autograd.grad(number, gate, retain_graph=keep, allow_unused=True)[0]
 
 
 @contextlib.contextmanager
@@ -88,3 +103,90 @@ def _differentiable_rnn(batch: Batch) -> Iterator[None]:
     """The backward pass of an RNN in evaluation mode, which cuDNN refuses and torch's own kernels do not."""
     with torch.backends.cudnn.flags(enabled=False) if batch.x.is_cuda else contextlib.nullcontext():
         yield
+
+
+def _need(model: Any, probe: str, *members: str) -> None:
+    if not any(hasattr(model, member) for member in members):
+        raise ContractError(f"{probe} needs a model with {' or '.join(members)}: {type(model).__name__} has none")
+
+
+# what comes back from a stranger's code
+
+
+def check_allowed(mask: Any, batch: Batch) -> Tensor:
+    """The mask a model returned, or a sentence about what is wrong with it."""
+    B, T, L = len(batch.x), batch.y.shape[1], batch.x.shape[1]
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape not in ((B, 1, L), (B, T, L)):
+        found = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ContractError(f"allowed(batch) returned {found}: it must be bool, ({B}, 1 or {T}, {L})")
+    if (mask & ~batch.x_mask.unsqueeze(1)).any():
+        raise ContractError("allowed(batch) is true on padding: combine it with batch.x_mask.unsqueeze(1)")
+    return mask
+
+
+def check_values(returned: Any, seen: Tensor, probe: str, model: Any) -> Tensor:
+    """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it."""
+    B, T, L = seen.shape
+    S = max(1, len(getattr(model, "sites", ())))
+    if not isinstance(returned, Tensor) or tuple(returned.shape) not in ((B, T, L), (B, S, T, L)):
+        found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
+        wanted = f"({B}, {T}, {L})" + (f" or ({B}, {S}, {T}, {L})" if S > 1 else "")
+        raise ContractError(
+            f"probe {probe!r} of {_name(model)} returned {found}: it must return a tensor of shape {wanted}"
+        )
+    tolerance = TOLERANCE.get(returned.dtype, 1e-4)
+    values: Tensor = returned.detach().float().view(B, -1, T, L)
+    legal = seen.unsqueeze(1).expand_as(values)
+    inside = values[legal]
+    if torch.isnan(inside).any() or torch.isposinf(inside).any():
+        raise ContractError(
+            f"probe {probe!r} of {_name(model)} returned NaN or +inf: every allowed cell must be a number"
+        )
+    if probe == "alpha":
+        _check_weights(values, legal, tolerance, model)
+    return values.cpu()
+
+
+def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) -> None:
+    real = legal.any(-1)
+    inside = values.masked_fill(~legal, 0)
+    if inside.lt(-tolerance).any():
+        raise ContractError(f"alpha of {_name(model)} has a weight of {inside.min():.4f}: weights are 0 or more")
+    sums = inside.sum(-1)[real]
+    if (sums - 1).abs().gt(10 * tolerance).any():
+        worst = sums[(sums - 1).abs().argmax()].item()
+        raise ContractError(
+            f"alpha of {_name(model)} has a row that sums to {worst:.4f}, not 1, over its allowed positions"
+        )
+    outside = values.masked_fill(legal, 0)[real.unsqueeze(-1).expand_as(values)]
+    if outside.abs().gt(tolerance).any():
+        raise ContractError(
+            f"alpha of {_name(model)} is not 0 outside the allowed positions: mask its scores with -inf"
+        )
+
+
+@torch.no_grad()
+def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
+    """Refuse a model whose output does not change with the attention it is told to use; False if it had no choice."""
+    legal = check_allowed(allowed(model, batch), batch)
+    several = legal.sum(-1) >= 2  # (B, T or 1)
+    if not several.any():
+        return False
+    place = torch.arange(legal.shape[-1], device=legal.device)
+    first = (place == legal.int().argmax(-1, keepdim=True)).float()  # (B, T or 1, L)
+    last = (place == (legal * (place + 1)).argmax(-1, keepdim=True)).float()
+    if getattr(model, "sites", ()):
+        first, last = first.unsqueeze(1), last.unsqueeze(1)
+    one, other = (log_odds(model.trace(batch, attend=weights), batch) for weights in (first, last))
+    differ = (one != other) & several.expand_as(batch.y) & batch.y_mask
+    if not differ.any():
+        raise ContractError(
+            f"{_name(model)} ignores attend: its output is the same whichever position it is told to look at; use "
+            "choose(own, attend, allowed) for its weights"
+        )
+    return True
+
+
+def _name(model: Any) -> str:
+    inner = getattr(model, "_model", model)
+    return type(inner).__name__

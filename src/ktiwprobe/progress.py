@@ -1,8 +1,11 @@
-"""How long jobs say where they are; the core is silent, the command line draws bars."""
+"""How long jobs say where they are, and hear when to stop; the core is silent, the command line draws bars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
@@ -26,3 +29,25 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+@contextlib.contextmanager
+def stop_when_asked() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C (and a polite kill) waits for the step to end, so that what is saved is whole; a second one does not."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def note(number: int, _frame: Any) -> None:
+        asked.set()
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

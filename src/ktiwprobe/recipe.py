@@ -29,6 +29,7 @@ from ktiwprobe.errors import (
 from ktiwprobe.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
 from ktiwprobe.registry import Registry
 from ktiwprobe.run import Run
+from ktiwprobe.schedule import steps_of
 
 Attention = Literal["learned", "uniform", "frozen-beta"]
 DEFAULT_TASK = "toy-translation"
@@ -48,6 +49,15 @@ class TrainOptions:
     )
     evaluations: str = option("checkpoints", help="further steps to evaluate at, written the same way")
 
+    def __post_init__(self) -> None:
+        for schedule in {self.checkpoints, self.evaluations} - {"checkpoints"}:
+            steps_of(schedule, 0)
+
+    def evaluated(self, last: int) -> set[int]:
+        """The steps to evaluate at: those of the checkpoints, and more if asked for."""
+        more = set() if self.evaluations == "checkpoints" else steps_of(self.evaluations, last)
+        return steps_of(self.checkpoints, last) | more
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -62,6 +72,7 @@ class Recipe:
     model_options: Any
     train_options: TrainOptions
     identity: tuple[str, str]  # hashes of what differs from the defaults: of the task, of the model and its training
+    length_given: bool = False  # whether steps or epochs are the user's word, not a default
 
     def folder(self, runs: Path, name: str | None = None) -> Path:
         """RUNS/<task>[+h6]/<model>[+h6][-uniform|-frozen-beta]-s<seed>, or RUNS/<task>[+h6]/<name>."""
@@ -69,17 +80,18 @@ class Recipe:
             f"{base}+{h6}" if h6 else base for base, h6 in zip((self.task, self.model), self.identity, strict=True)
         )
         how = "" if self.attention == "learned" else f"-{self.attention}"
+        if name is not None and (not name or name.startswith(".") or set(name) & set("/\\:@[]")):
+            raise UsageError(f"{name!r} cannot be the name of a run: it is to be a folder, and to stand in a SPEC")
         return runs / task / (name or f"{model}{how}-s{self.seed}")
 
     def corpus(self) -> Corpus:
         """The corpus, as the model wants to read it."""
-        loaded = self.registry.load("tasks", self.task)().load(self.task_options)
-        if not isinstance(loaded, Corpus):
-            raise ContractError(
-                f"task {self.task!r} returned {type(loaded).__name__}: load(options) must return a Corpus"
-            )
+        corpus: Corpus = self.registry.load("tasks", self.task)().load(self.task_options)
+        _check_corpus(corpus, f"task {self.task!r} returned", "load(options)")
         prepare = getattr(self.registry.load("models", self.model), "prepare", None)
-        corpus = prepare(loaded, self.model_options) if prepare else loaded
+        if prepare:
+            corpus = prepare(corpus, self.model_options)
+            _check_corpus(corpus, f"model {self.model!r} prepared", "prepare(corpus, options)")
         for split in ("train", "validation"):
             if split not in corpus.splits:
                 raise CorpusError(f"task {self.task!r} has no {split} split: it needs train and validation")
@@ -91,8 +103,15 @@ class Recipe:
         model = self.registry.load("models", self.model).build(corpus, self.model_options)
         return model.to(device) if hasattr(model, "to") else model
 
+    @property
+    def fits_itself(self) -> bool:
+        """Whether the model trains itself, not by gradient steps."""
+        return hasattr(self.registry.load("models", self.model), "fit")
+
     def under_attention(self, model: Any) -> Any:
         """The model as this run trains and probes it: under uniform attention if the run says so."""
+        if self.attention != "learned" and not hasattr(model, "trace"):
+            raise UsageError(f"model {self.model!r} has no attention: leave --attention {self.attention} out")
         return Under(model, uniform) if self.attention == "uniform" else model
 
     def steps(self, corpus: Corpus) -> int:
@@ -158,7 +177,9 @@ def make_recipe(
     differing = {f"train.{k}": v for k, v in as_dict(train).items() if k not in NOT_IDENTITY and v != as_dict(plain)[k]}
     differing |= changed(filled["model"], given["model"])
     identity = short_hash(changed(filled["task"], given["task"])), short_hash(differing)
-    return Recipe(registry, model, task_name, attention, seed, filled["task"], filled["model"], train, identity)  # type: ignore[arg-type]
+    length_given = bool({"steps", "epochs"} & set(given["train"]))
+    options = filled["task"], filled["model"], train
+    return Recipe(registry, model, task_name, attention, seed, *options, identity, length_given)  # type: ignore[arg-type]
 
 
 def recipe_of(run: Run, registry: Registry) -> Recipe:
@@ -170,9 +191,8 @@ def recipe_of(run: Run, registry: Registry) -> Recipe:
             raise PluginError(
                 f"run {run.name} needs the {kind} {record[kind]!r} of {owner}, which is not there: install it again"
             )
-    given = {
-        f"{space}.{k}": v for space, values in record["options"].items() for k, v in values.items() if v is not None
-    }
+    given = {f"{space}.{k}": v for space, values in record["options"].items() for k, v in values.items()}
+    given = {key: v for key, v in given.items() if v is not None or key not in ("train.steps", "train.epochs")}
     chosen = {"seed": record["seed"], "attention": record["attention"]}
     try:
         recipe = make_recipe(registry, record["model"], record["task"], values=given, **chosen)
@@ -189,9 +209,16 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise UnknownNameError("device", name, ("auto", "cpu", "cuda")) from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device here: use --device auto or --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise UnknownNameError("device", name, ("auto", "cpu", "cuda"))
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"there is no CUDA device {device.index or 0} here: use --device auto or --device cpu")
     return device
+
+
+def _check_corpus(corpus: Any, found: str, method: str) -> None:
+    if not isinstance(corpus, Corpus):
+        raise ContractError(f"{found} {type(corpus).__name__}: {method} must return a Corpus")
 
 
 def _layered(*layers: Mapping[str, Any]) -> Values:

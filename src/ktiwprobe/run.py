@@ -22,6 +22,7 @@ from ktiwprobe import storage
 from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNameError
 
 SCHEMA = 1
+KEYS = {"task", "model", "attention", "seed", "steps", "options", "identity", "corpus", "owners"}  # every run.json has
 LOWER_IS_BETTER = ("loss", "perplexity")
 
 
@@ -66,6 +67,9 @@ class Run:
         record = storage.read_json(self.path / "run.json")
         if not isinstance(record, dict):
             raise DamagedFileError(f"{self.path / 'run.json'} is damaged: it is not an object")
+        if record.get("schema") == SCHEMA and not record.keys() >= KEYS:
+            lost = ", ".join(sorted(KEYS - record.keys()))
+            raise DamagedFileError(f"{self.path / 'run.json'} is damaged: it lacks {lost}")
         return record
 
     @property
@@ -110,20 +114,22 @@ class Run:
     def log(self) -> list[dict[str, Any]]:
         """One record an evaluation, in order; a line cut short by a crash is left out."""
         try:
-            lines = (self.path / "log.jsonl").read_text().splitlines()
+            lines = (self.path / "log.jsonl").read_bytes().splitlines()
         except FileNotFoundError:
             return []
         records = []
         for line in lines:
             with contextlib.suppress(ValueError):
                 records.append(json.loads(line))
-        return records
+        return [record for record in records if isinstance(record, dict) and "step" in record]
 
     def append_log(self, record: Mapping[str, Any]) -> None:
-        """Add one record."""
+        """Add one record; on the disk before a state that counts on it."""
         try:
             with (self.path / "log.jsonl").open("a") as file:
                 file.write(json.dumps(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             raise RunError(f"cannot write the log of {self.name}: {error.strerror}") from error
 
@@ -149,9 +155,7 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, in order."""
-        return sorted(
-            int(file.stem) for file in (self.path / "checkpoints").glob("*.safetensors") if file.stem.isdigit()
-        )
+        return sorted(_by_step(self.path / "checkpoints"))
 
     def checkpoint(self, step: int) -> Path:
         """Where the weights after `step` updates are."""
@@ -175,14 +179,15 @@ class Run:
         """Keep all that a resume needs, and the state before it."""
         folder = self.path / "checkpoints" / "latest"
         storage.write_tensors(folder / f"{step:06d}.safetensors", tensors, {**meta, "step": step})
-        for old in sorted(folder.glob("*.safetensors"))[:-2]:
-            old.unlink(missing_ok=True)
+        files = _by_step(folder)
+        kept = sorted(s for s in files if s <= step)[-2:]  # what is beyond is damaged, or this would not be done again
+        for old in files.keys() - kept:
+            files[old].unlink(missing_ok=True)
 
     def load_latest(self) -> tuple[dict[str, Any], dict[str, Any], list[str]] | None:
         """The newest undamaged state: tensors, meta, and a sentence for each damaged one; None if none was saved."""
-        files = sorted((self.path / "checkpoints" / "latest").glob("*.safetensors"), reverse=True)
         damaged: list[str] = []
-        for file in files:
+        for _, file in sorted(_by_step(self.path / "checkpoints" / "latest").items(), reverse=True):
             try:
                 return *storage.read_torch(file), damaged
             except DamagedFileError as error:
@@ -194,12 +199,9 @@ class Run:
         return None
 
     def progress(self) -> tuple[int, int]:
-        """The step that was reached, and the step it was to reach: unequal if the run was interrupted."""
-        for file in sorted((self.path / "checkpoints" / "latest").glob("*.safetensors"), reverse=True):
-            with contextlib.suppress(DamagedFileError):
-                meta = storage.read_meta(file)
-                return int(meta["step"]), int(meta["target"])
-        return 0, int(self.record["steps"])
+        """The last step saved whole, -1 if none was, and the step to reach: unequal if the run was interrupted."""
+        found = self.load_latest()
+        return (-1, int(self.record["steps"])) if found is None else (int(found[1]["step"]), int(found[1]["target"]))
 
     # signals
 
@@ -210,7 +212,15 @@ class Run:
     def remove(self) -> None:
         """Delete the run and everything in it."""
         with self.lock():
-            shutil.rmtree(self.path)
+            try:
+                shutil.rmtree(self.path)
+            except OSError as error:
+                raise RunError(f"cannot remove {self.path}: {error.strerror}") from error
+
+    def tidy(self) -> None:
+        """Remove what a process that was killed left half written."""
+        for folder in (self.path, self.path / "checkpoints", self.path / "checkpoints" / "latest"):
+            storage.remove_leftovers(folder)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -251,6 +261,11 @@ def latest_run(folder: Path) -> Run:
     if not runs:
         raise RunError(f"there are no runs in {folder}: train one with `ktiwprobe train lstm-seq2seq`, or pass --runs")
     return runs[-1]
+
+
+def _by_step(folder: Path) -> dict[int, Path]:
+    """The tensor files of a folder by the step they are named after."""
+    return {int(file.stem): file for file in folder.glob("*.safetensors") if file.stem.isdecimal()}
 
 
 def _modified(run: Run) -> float:

@@ -35,7 +35,7 @@ def _log_spaced() -> Iterator[int]:
 
 
 def _number(text: str, schedule: str, *, low: int) -> int:
-    if not text.strip().isdigit() or int(text) < low:
+    if not text.strip().isdecimal() or int(text) < low:
         raise OptionError(
             f"schedule {schedule!r} is not one: write log, paper-translation, paper-classification, every:N or 0,10,100"
         )

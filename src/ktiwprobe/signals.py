@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ktiwprobe import storage
-from ktiwprobe.errors import CorpusError, SpecError, UnknownNameError, UsageError
+from ktiwprobe.errors import CorpusError, PluginError, RunError, SpecError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +42,7 @@ class Signal:
     columns: NDArray[np.int32] | None = None  # (cells,) input position of each cell, where rows are not prefixes
     sites: tuple[str, ...] = ("",)
     meta: Mapping[str, Any] = field(default_factory=dict)
-    text: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] | None = None  # source and target tokens, where known
+    text: Callable[[int], tuple[Sequence[str], Sequence[str]]] | None = None  # tokens of a sentence, source and target
 
     @property
     def name(self) -> str:
@@ -61,6 +64,13 @@ class Signal:
         """(rows,)"""
         return np.repeat(np.arange(len(self.rows)), self.rows)
 
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """(cells,) the input position of each cell."""
+        if self.columns is not None:
+            return self.columns.astype(np.int64)
+        return np.arange(self.starts[-1]) - np.repeat(self.starts[:-1], self.lengths)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -68,12 +78,25 @@ class Signal:
         """The matrix of one sentence, NaN where a row may not look. (T, L), or (S, T, L) with several sites"""
         if not -len(self) <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self)}")
-        first, last = self.first_rows[sentence % len(self)], self.first_rows[sentence % len(self) + 1]
-        lengths, cells = self.lengths[first:last], slice(self.starts[first], self.starts[last])
-        columns = np.concatenate([np.arange(n) for n in lengths]) if self.columns is None else self.columns[cells]
-        matrix = np.full((len(self.sites), last - first, columns.max() + 1), np.nan, np.float32)
-        matrix[:, np.repeat(np.arange(last - first), lengths), columns] = self.values[:, cells]
+        part = self._only(sentence % len(self))
+        T, L = len(part.lengths), part.positions.max(initial=-1) + 1
+        matrix = np.full((len(self.sites), T, L), np.nan, np.float32)
+        matrix[:, np.repeat(np.arange(T), part.lengths), part.positions] = part.values
         return matrix[0] if len(self.sites) == 1 else matrix
+
+    def _only(self, first: int, count: int = 1) -> Signal:
+        """`count` sentences from the `first` on."""
+        some, text = slice(first, min(first + count, len(self))), self.text
+        rows = slice(self.first_rows[some.start], self.first_rows[some.stop])
+        cells = slice(self.starts[rows.start], self.starts[rows.stop])
+        return replace(
+            self,
+            values=self.values[:, cells],
+            lengths=self.lengths[rows],
+            rows=self.rows[some],
+            columns=None if self.columns is None else self.columns[cells],
+            text=None if text is None else lambda i: text(first + i),
+        )
 
     def by_length(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """The rows of each length in turn: their numbers, and their values as one block. (N,), (N, L)"""
@@ -81,9 +104,8 @@ class Signal:
         order = np.argsort(self.lengths, kind="stable")
         cuts = np.flatnonzero(np.diff(self.lengths[order])) + 1
         for numbers in np.split(order, cuts):
-            if len(numbers) and self.lengths[numbers[0]]:
-                L = self.lengths[numbers[0]]
-                yield numbers, flat[self.starts[numbers][:, None] + np.arange(L)]
+            if len(numbers) and (L := int(self.lengths[numbers[0]])):
+                yield numbers, sliding_window_view(flat, L)[self.starts[numbers]]
 
     def one_site(self, which: str = "mean") -> Signal:
         """Read several sites as one: their mean, their max, or one of them by name or number."""
@@ -93,11 +115,12 @@ class Signal:
             combined = self.values.mean(0) if which == "mean" else self.values.max(0)
         elif which in self.sites:
             combined = self.values[self.sites.index(which)]
-        elif which.lstrip("-").isdigit() and -len(self.sites) <= int(which) < len(self.sites):
+        elif re.fullmatch("-?[0-9]+", which) and -len(self.sites) <= int(which) < len(self.sites):
             combined = self.values[int(which)]
         else:
             raise UnknownNameError("site", which, [*filter(None, self.sites), "mean", "max"])
-        meta = {**self.meta, "name": f"{self.name.partition('@')[0]}[{which}]" + "".join(self.name.partition("@")[1:])}
+        what, at, step = self.name.partition("@")
+        meta = {**self.meta, "name": f"{what}[{which}]{at}{step}"}
         return replace(self, values=combined[None], sites=(which,), meta=meta)
 
     def check_same_cells(self, other: Signal) -> None:
@@ -107,7 +130,11 @@ class Signal:
             raise CorpusError(
                 f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one task"
             )
-        for what, a, b in (("sentences", self.rows, other.rows), ("rows", self.lengths, other.lengths)):
+        parts: list[tuple[str, NDArray[Any], NDArray[Any]]]
+        parts = [("sentences", self.rows, other.rows), ("rows", self.lengths, other.lengths)]
+        if self.columns is not None or other.columns is not None:
+            parts.append(("positions", self.positions, other.positions))
+        for what, a, b in parts:
             if not np.array_equal(a, b):
                 raise CorpusError(
                     f"{self.name} and {other.name} do not have the same {what}: {_first_difference(a, b)}"
@@ -120,16 +147,24 @@ class Signal:
         row = np.repeat(np.arange(len(self.lengths)), self.lengths)
         sentence = self.sentence_of_row[row]
         t = row - self.first_rows[sentence]
-        l = np.arange(len(row)) - self.starts[row] if self.columns is None else self.columns  # noqa: E741
+        l = self.positions  # noqa: E741
         table: dict[str, Any] = {"sentence": sentence, "t": t, "l": l}
-        if self.text is not None:
-            table["source"] = [self.text[s][0][i] for s, i in zip(sentence, l, strict=True)]
-            table["target"] = [self.text[s][1][i] for s, i in zip(sentence, t, strict=True)]
+        if (tokens := self._tokens()) is not None:
+            table["source"] = [tokens[s][0][i] for s, i in zip(sentence, l, strict=True)]
+            table["target"] = [tokens[s][1][i] for s, i in zip(sentence, t, strict=True)]
         values = {site or "value": self.values[i] for i, site in enumerate(self.sites)}
         return pd.DataFrame({**table, **values})
 
+    def _tokens(self) -> list[tuple[Sequence[str], Sequence[str]]] | None:
+        """The tokens of every sentence; None where they are not known, or can no longer be had."""
+        try:
+            return None if self.text is None else [self.text(i) for i in range(len(self))]
+        except (PluginError, RunError):
+            return None
+
     def _repr_html_(self) -> str:
-        return f"<b>{html.escape(self.name)}</b>: {len(self)} sentences" + self.to_frame().head(20).to_html(index=False)
+        cells = self._only(0, 20).to_frame().head(20)
+        return f"<b>{html.escape(self.name)}</b>: {len(self)} sentences" + cells.to_html(index=False)
 
     def save(self, path: Path) -> None:
         """Write it as safetensors, with its identity."""
@@ -145,22 +180,15 @@ def load_signal(path: Path) -> Signal:
         raise SpecError(f"there is no signal file {path}")
     if path.suffix == ".jsonl":
         return _from_jsonl(path)
-    if path.suffix == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays: dict[str, Any] = dict(file)
-            meta: dict[str, Any] = {}
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path} is not an npz file of plain arrays: {error}") from error
-    else:
-        arrays, meta = storage.read_numpy(path)
+    arrays, meta = (_from_npz(path), {}) if path.suffix == ".npz" else storage.read_numpy(path)
     missing = [name for name in ("values", "lengths", "rows") if name not in arrays]
     if missing:
         raise UsageError(f"{path} has no array {missing[0]!r}: a signal file needs values, lengths and rows")
-    sites = tuple(meta.pop("sites", ()))
-    return make_signal(
-        arrays["values"], arrays["lengths"], arrays["rows"], arrays.get("columns"), sites, {"name": path.name, **meta}
-    )
+    sites = meta.pop("sites", [])
+    if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
+        raise UsageError(f"{path} has sites {sites!r}: they must be a list of names")
+    meta = {"name": path.name, **meta}
+    return make_signal(arrays["values"], arrays["lengths"], arrays["rows"], arrays.get("columns"), tuple(sites), meta)
 
 
 def make_signal(
@@ -173,17 +201,29 @@ def make_signal(
 ) -> Signal:
     """A signal from its arrays, checked: counts that add up, no NaN, no +inf."""
     meta = dict(meta or {})
-    values = np.atleast_2d(np.asarray(values, np.float32))
     name = meta.get("name", "signal")
-    if lengths.sum() != values.shape[1] or rows.sum() != len(lengths):
+    if values.ndim not in (1, 2) or values.dtype.kind not in "fiu":
         raise UsageError(
-            f"{name} does not add up: {values.shape[1]} values for row lengths of {lengths.sum()} in all, "
-            f"{len(lengths)} rows for sentences of {rows.sum()} in all"
+            f"values of {name} are {values.dtype} {values.shape}: they must be numbers, (cells,) or (sites, cells)"
+        )
+    for what, counts in (("lengths", lengths), ("rows", rows), ("columns", columns)):
+        if counts is not None and (counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.min(initial=0) < 0):
+            raise UsageError(f"{what} of {name} must be a list of whole numbers, 0 or more")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, which is told below
+        values = np.atleast_2d(values).astype(np.float32, copy=False)
+    cells = values.shape[1]
+    if lengths.sum() != cells or rows.sum() != len(lengths) or (columns is not None and len(columns) != cells):
+        raise UsageError(
+            f"{name} does not add up: {cells} values for row lengths of {lengths.sum()} in all, {len(lengths)} rows "
+            f"for sentences of {rows.sum()} in all" + ("" if columns is None else f", {len(columns)} columns")
         )
     if np.isnan(values).any() or np.isposinf(values).any():
         raise UsageError(f"{name} contains NaN or +inf: every value must be a number (-inf is allowed)")
     sites = sites or (("",) if len(values) == 1 else tuple(str(i) for i in range(len(values))))
-    return Signal(values, lengths.astype(np.int32), rows.astype(np.int32), columns, sites, meta)
+    if len(sites) != len(values):
+        raise UsageError(f"{name} names {len(sites)} sites and has values of {len(values)}")
+    places = None if columns is None else columns.astype(np.int32)
+    return Signal(values, lengths.astype(np.int32), rows.astype(np.int32), places, sites, meta)
 
 
 def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
@@ -202,11 +242,19 @@ def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
     values = np.zeros(starts[-1], np.float32)
     t, l, sure = split.links.values.T  # noqa: E741
     sentence = np.repeat(np.arange(len(split)), split.links.lengths)
-    values[starts[first[sentence] + t] + l] = np.where(sure == 1, 1.0, 0.5)
+    np.maximum.at(values, starts[first[sentence] + t] + l, np.where(sure == 1, np.float32(1), np.float32(0.5)))
     if corpus.kind == "translation":
         values[np.repeat(split.y.values == EOS, lengths)] = -np.inf
     meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name]}
     return make_signal(values, lengths, y, meta=meta)
+
+
+def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} is not an npz file of plain arrays: {error}") from error
 
 
 def _from_jsonl(path: Path) -> Signal:
@@ -214,7 +262,11 @@ def _from_jsonl(path: Path) -> Signal:
     values: list[float] = []
     lengths: list[int] = []
     rows: list[int] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not a text file: {error}") from error
+    for number, line in enumerate(lines, 1):
         try:
             matrix = json.loads(line)["rows"]
             values.extend(float(v) for row in matrix for v in row)
@@ -222,9 +274,7 @@ def _from_jsonl(path: Path) -> Signal:
             rows.append(len(matrix))
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f'{path} line {number} is not an object like {{"rows": [[0.1, 0.9]]}}: {error}') from error
-    return make_signal(
-        np.array(values, np.float32), np.array(lengths, int), np.array(rows, int), meta={"name": path.name}
-    )
+    return make_signal(np.array(values), np.array(lengths, int), np.array(rows, int), meta={"name": path.name})
 
 
 def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> str:

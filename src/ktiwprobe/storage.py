@@ -41,6 +41,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise RunError(f"cannot write {path}: {error.strerror or error}; what was saved before is intact") from error
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed writer left half written in `folder`; for whoever holds the lock."""
+    for file in folder.glob(".*.tmp"):
+        file.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: Any) -> None:
     """A JSON file for people and programs."""
     write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
@@ -64,24 +70,29 @@ def write_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any
 
 
 def read_numpy(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays of a file and its JSON object, checked."""
-    return _read(path, numpy_format)
+    """The arrays of a file and its JSON object, checked; a file of another program may have no checksum."""
+    return _read(path, numpy_format, foreign=True)
 
 
 def read_torch(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same as torch tensors on the CPU."""
+    """The same as torch tensors on the CPU, of our own files only."""
     from safetensors import torch as torch_format
 
-    return _read(path, torch_format)
+    return _read(path, torch_format, foreign=False)
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """The JSON object alone, read without the contents (and so unchecked)."""
+    """The JSON object alone, with the checksum; read without the contents (and so unchecked)."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            return _json_of(file.metadata(), path)
+            meta = _json_of(file.metadata(), path)
+    except FileNotFoundError as error:
+        raise RunError(f"there is no {path}") from error
     except (OSError, safetensors.SafetensorError) as error:
         raise DamagedFileError(f"{path} is damaged: {error}") from error
+    if "checksum" not in meta:
+        raise DamagedFileError(f"{path} is damaged: it has no checksum")
+    return meta
 
 
 def file_hash(path: Path) -> str:
@@ -89,7 +100,7 @@ def file_hash(path: Path) -> str:
     return str(read_meta(path)["checksum"])
 
 
-def _read(path: Path, form: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: Path, form: Any, *, foreign: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         content = path.read_bytes()
         tensors = form.load(content)
@@ -100,7 +111,7 @@ def _read(path: Path, form: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error})") from error
     checksum = meta.pop("checksum", None)
-    if checksum is not None and checksum != _checksum(tensors, meta):
+    if (checksum or not foreign) and checksum != _checksum(tensors, meta):
         raise DamagedFileError(f"{path} is damaged: its contents do not match their checksum")
     return tensors, meta
 
@@ -115,9 +126,9 @@ def _json_of(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
 
 def _plain(tensor: Any) -> Any:
     """Contiguous, on the CPU, sharing memory with nothing: what safetensors asks for."""
-    return (
-        np.ascontiguousarray(tensor) if isinstance(tensor, np.ndarray) else tensor.detach().cpu().contiguous().clone()
-    )
+    if isinstance(tensor, np.ndarray):
+        return np.asarray(tensor, tensor.dtype.newbyteorder("="), order="C")
+    return tensor.detach().cpu().contiguous().clone()
 
 
 def _format(tensors: Mapping[str, Any]) -> Any:

@@ -37,12 +37,12 @@ def _csv(results: Sequence[Agreement]) -> str:
 
 def _cells(result: Agreement) -> dict[str, str]:
     """One row as people read it."""
-    xi = _number(result.xi) + ("*" if result.xi is not None and result.xi == result.xi_star else "")
+    xi = _number(result.xi) + ("" if result.passed else "*")
     ci = "-" if result.ci is None else f"[{result.ci[0]:.3f}, {result.ci[1]:.3f}]"
     return {
         "u": result.u,
         "v": result.v,
-        result.metric: _number(result.value),
+        "value": _number(result.value),
         "baseline": _number(result.baseline),
         "95 % interval": ci,
         "rows": str(result.rows) + (f" ({result.skipped} skipped)" if result.skipped else ""),
@@ -53,24 +53,18 @@ def _cells(result: Agreement) -> dict[str, str]:
 
 def _table(results: Sequence[Agreement]) -> str:
     """A line for each quantity where there is one result (names are long), else a line for each result."""
-    if len(results) == 1:
-        result = results[0]
-        cells = _cells(result)
-        width = max(map(len, cells))
-        lines = [f"{name:<{width}}  {value}" for name, value in cells.items()]
-        if result.ties:
-            lines.append(f"in {result.ties} rows the highest value of u is tied: the first counts")
-        return "\n".join(lines)
     rows = [_cells(result) for result in results]
-    heads = ["metric" if head == results[0].metric else head for head in rows[0]]
-    body = [
-        [_with_metric(r, cell, i) for i, cell in enumerate(row.values())] for r, row in zip(results, rows, strict=True)
-    ]
-    return align([heads, *body])
-
-
-def _with_metric(result: Agreement, cell: str, column: int) -> str:
-    return f"{result.metric} {cell}" if column == 2 else cell
+    if len(results) > 1:
+        heads = ["metric" if head == "value" else head for head in rows[0]]
+        named = [{**row, "value": f"{r.metric} {row['value']}"} for r, row in zip(results, rows, strict=True)]
+        return align([heads, *(list(row.values()) for row in named)])
+    result = results[0]
+    labels = {"value": result.metric, "ξ": f"ξ ({result.performance})" if result.performance else "ξ"}
+    width = max(len(labels.get(name, name)) for name in rows[0])
+    lines = [f"{labels.get(name, name):<{width}}  {cell}" for name, cell in rows[0].items()]
+    if result.ties:
+        lines.append(f"in {result.ties} rows the highest value of u is tied: the first counts")
+    return "\n".join(lines)
 
 
 def align(rows: Sequence[Sequence[Any]]) -> str:
@@ -91,13 +85,14 @@ def _latex(results: Sequence[Agreement]) -> str:
     for result in results:
         cells = _cells(result)
         texts = [result.u, result.v, result.metric]
-        numbers = [cells[result.metric], cells["baseline"], cells["95 % interval"], cells["ξ"], cells["ξ*"]]
+        numbers = [cells["value"], cells["baseline"], cells["95 % interval"], cells["ξ"], cells["ξ*"]]
         lines.append(" & ".join([*map(_escape, texts), *numbers]) + r" \\")
     return "\n".join([*lines, r"\end{tabular}"])
 
 
 def _escape(text: str) -> str:
-    return "".join(f"\\{c}" if c in "_&%#$" else c for c in text)
+    words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(f"\\{c}" if c in "_&%#${}" else words.get(c, c) for c in text)
 
 
 def _number(value: float | None) -> str:

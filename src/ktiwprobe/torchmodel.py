@@ -60,7 +60,11 @@ class TorchModel(nn.Module):
 
     def load_state(self, state: State) -> None:
         """The inverse of `state`."""
-        self.load_state_dict(dict(state))
+        try:
+            self.load_state_dict(dict(state))
+        except RuntimeError as error:
+            what = " ".join(str(error).split())
+            raise ContractError(f"the saved weights do not fit {type(self).__name__} as it is now: {what}") from error
 
     def _nll(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Trace]:
         """-log p of each output, zero on padding. (B, T)"""
@@ -68,7 +72,7 @@ class TorchModel(nn.Module):
         if trace.logits is None:
             if trace.scores is None:
                 raise ContractError(f"{type(self).__name__}.trace must return logits or scores")
-            return -F.logsigmoid(trace.scores) * batch.y_mask, trace
+            return (-F.logsigmoid(trace.scores)).masked_fill(~batch.y_mask, 0), trace
         V = trace.logits.shape[-1]
         nll = F.cross_entropy(trace.logits.reshape(-1, V), batch.y.reshape(-1), reduction="none")
-        return nll.view_as(batch.y) * batch.y_mask, trace
+        return nll.view_as(batch.y).masked_fill(~batch.y_mask, 0), trace  # a factor of 0 would leave an inf NaN

@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ktiwprobe.data import Batch, Corpus, Split, Stream, order_of_epoch
+from ktiwprobe.data import Batch, Corpus, training_batches
 from ktiwprobe.errors import ContractError, CorpusError, Interrupted, RunError
-from ktiwprobe.progress import SILENT, Progress
-from ktiwprobe.recipe import Recipe, choose_device, make_recipe
+from ktiwprobe.progress import SILENT, Progress, stop_when_asked
+from ktiwprobe.recipe import NOT_IDENTITY, Recipe, choose_device, make_recipe
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.schedule import steps_of
@@ -55,20 +54,25 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
     with Run(path).lock(), _own_random_state(where):
         corpus = recipe.corpus()
         target, run = recipe.steps(corpus), Run(path)
+        run.tidy()
         if run.exists:
             _check_same(Run.open(path), recipe, corpus)
             reached, aim = run.progress()
-            if reached >= target and reached == aim:
+            if reached == aim and (reached >= target or recipe.fits_itself):
                 return run
             if 0 < reached < aim and not resume:
                 raise RunError(
                     f"run {run.name} stopped at step {reached} of {aim}: add --resume to go on, or remove it first"
                 )
+            if not recipe.length_given:
+                target = max(target, aim)
+            if reached > target:
+                raise RunError(f"run {run.name} is at step {reached} of {aim}: it cannot go on to step {target}")
         model = recipe.fresh_model(corpus, where)
-        if not run.exists:
-            run = Run.create(path, recipe.record(corpus, model))
         trainer = _Trainer(recipe, run, corpus, model, where, progress)
-        if hasattr(model, "fit"):
+        if not run.exists:
+            Run.create(path, recipe.record(corpus, model))
+        if recipe.fits_itself:
             trainer.fit()
         else:
             trainer.descend(target)
@@ -76,7 +80,7 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
 
 
 class _Trainer:
-    """One training job: the model, where it is, and what was logged."""
+    """One training job: the model, where it is, and what was logged. Making one refuses what cannot be trained."""
 
     def __init__(
         self, recipe: Recipe, run: Run, corpus: Corpus, model: Any, device: torch.device, progress: Progress
@@ -87,7 +91,22 @@ class _Trainer:
         self.validation = [split.batch(rows).to(device) for rows in split.by_length()]
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # since the last line of the log
         self.loss_count = 0
-        self.logged = -1  # a saved state is saved after the evaluation of its step, which is not to be repeated
+        self.logged = -1  # the step of the last line of the log
+        if not recipe.fits_itself:
+            self._check_trainable()
+            self.optimiser = self._make_optimiser()
+            self.batches = training_batches(corpus, seed=recipe.seed, size=recipe.train_options.batch)
+
+    def _check_trainable(self) -> None:
+        """Say what a model lacks before a run is begun."""
+        name, attention = self.recipe.model, self.recipe.attention
+        if not hasattr(self.model, "loss"):
+            raise ContractError(f"model {name!r} has neither loss(batch) nor fit(corpus, save): it cannot be trained")
+        if attention == "frozen-beta" and not hasattr(self.model, "attention_parameters"):
+            raise ContractError(f"model {name!r} has no attention_parameters(): frozen-beta must know which learn")
+        for method in ("loss", "evaluate") if attention == "uniform" else ():
+            if "attend" not in inspect.signature(getattr(self.model, method)).parameters:
+                raise ContractError(f"{method} of model {name!r} takes no attend=: uniform attention needs it")
 
     # models that train themselves
 
@@ -101,43 +120,36 @@ class _Trainer:
             last = step
 
         self.run.cut_log(-1)
-        self.progress.begin(self.run.name, 1)
-        self.model.fit(self.corpus, save)
-        if last < 0:
-            save(0)
+        with self._shown(1):
+            self.model.fit(self.corpus, save)
+            if last < 0:
+                save(0)
         self.run.save_latest(last, {"step": torch.tensor(last)}, {"target": last})
-        self.progress.end()
 
     # gradient descent
 
     def descend(self, target: int) -> None:
         """Gradient steps from wherever the run is to `target`."""
-        if not hasattr(self.model, "loss"):
-            raise ContractError(
-                f"model {self.recipe.model!r} has neither loss(batch) nor fit(corpus, save): it cannot be trained"
-            )
-        self.optimiser = self._make_optimiser()
         start = self._restore()
-        options = self.recipe.train_options
-        keep = steps_of(options.checkpoints, target)
-        evaluate = keep if options.evaluations == "checkpoints" else keep | steps_of(options.evaluations, target)
-        batches = _batches(self.corpus, self.recipe.seed, options.batch)
-        self.progress.begin(self.run.name, target, start)
-        with _stop_when_asked() as asked:
+        keep, look = (
+            steps_of(self.recipe.train_options.checkpoints, target),
+            self.recipe.train_options.evaluated(target),
+        )
+        with self._shown(target, start), stop_when_asked() as asked:
             saved = time.monotonic()
             for step in range(start, target + 1):
-                if step in evaluate and step > self.logged:
+                if step in look:
                     self._evaluate_and_keep(step, keep=step in keep)
-                if step in keep or step == target or asked() or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                stop = asked()
+                if step in keep or step == target or stop or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
                     self._save(step, target)
                     saved = time.monotonic()
                 if step == target:
                     break
-                if asked():
+                if stop:
                     raise Interrupted(f"stopped at step {step} of {target}, all saved: go on with --resume")
-                self._update(batches(step).to(self.device))
+                self._update(self.batches(step).to(self.device))
                 self.progress.advance(step + 1, self._mean_loss)
-        self.progress.end()
 
     def _update(self, batch: Batch) -> None:
         _set_training(self.model, True)
@@ -151,10 +163,6 @@ class _Trainer:
     def _make_optimiser(self) -> torch.optim.Optimizer:
         learning = list(self.model.parameters())
         if self.recipe.attention == "frozen-beta":
-            if not hasattr(self.model, "attention_parameters"):
-                raise ContractError(
-                    f"model {self.recipe.model!r} has no attention_parameters(): frozen-beta needs to know which learn"
-                )
             learning = list(self.model.attention_parameters())
             for parameter in self.model.parameters():
                 parameter.requires_grad_(False)
@@ -162,13 +170,27 @@ class _Trainer:
                 parameter.requires_grad_(True)
         return self.model.optimiser(learning, lr=self.recipe.train_options.lr)  # type: ignore[no-any-return]
 
+    @contextlib.contextmanager
+    def _shown(self, total: int, done: int = 0) -> Iterator[None]:
+        """Progress that ends however the job ends."""
+        self.progress.begin(self.run.name, total, done)
+        try:
+            yield
+        finally:
+            self.progress.end()
+
     def _evaluate_and_keep(self, step: int, *, keep: bool) -> None:
-        """A line in the log, and a checkpoint if asked for."""
-        record = {"step": step, **self._train_loss(step), **evaluate(self.attending, self.validation)}
-        if keep:
+        """A line in the log, and a checkpoint if asked for; a resumed run may have either already."""
+        new = step > self.logged
+        record = {"step": step, **self._train_loss(step), **evaluate(self.attending, self.validation)} if new else {}
+        if math.isnan(record.get("loss", 0.0)):
+            raise RunError(f"training diverged by step {step} (loss nan): lower the learning rate with -o lr=")
+        if keep and (new or not self.run.checkpoint(step).exists()):
             self.run.save_checkpoint(step, self.model.state())
-        self.run.append_log(record)
-        self.progress.evaluated(record)
+        if new:
+            self.run.append_log(record)
+            self.logged = step
+            self.progress.evaluated(record)
 
     def _mean_loss(self) -> float:
         return float(self.loss_sum) / max(1, self.loss_count)
@@ -179,7 +201,7 @@ class _Trainer:
             return {}
         mean = self._mean_loss()
         if not math.isfinite(mean):
-            raise RunError(f"training diverged before step {step} (loss {mean}): lower the learning rate with -o lr=")
+            raise RunError(f"training diverged by step {step} (loss {mean}): lower the learning rate with -o lr=")
         self.loss_sum.zero_()
         self.loss_count = 0
         return {"train_loss": mean}
@@ -190,7 +212,8 @@ class _Trainer:
         """Everything that the next step depends on: weights, optimiser, random state, running loss."""
         tensors = {f"model.{name}": value for name, value in self.model.state().items()}
         for index, slots in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{index}.{slot}": torch.as_tensor(value) for slot, value in slots.items()}
+            there = {slot: value for slot, value in slots.items() if value is not None}
+            tensors |= {f"optimiser.{index}.{slot}": torch.as_tensor(value) for slot, value in there.items()}
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -214,39 +237,19 @@ class _Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         self.loss_sum.copy_(tensors["loss_sum"])
         self.loss_count = int(meta["loss_count"])
-        self.logged = int(meta["step"])
-        self.run.cut_log(self.logged)
-        return self.logged
+        self.run.cut_log(int(meta["step"]))
+        self.logged = max((record["step"] for record in self.run.log()), default=-1)
+        return int(meta["step"])
 
 
 @torch.no_grad()
 def evaluate(model: Any, batches: list[Batch]) -> dict[str, float]:
     """Accuracy, mean -log p and perplexity over all outputs of `batches`; dropout off."""
     _set_training(model, False)
-    sums = [torch.stack([value.double() for value in model.evaluate(batch)]) for batch in batches]
+    sums = [torch.stack([torch.as_tensor(value).double() for value in model.evaluate(batch)]) for batch in batches]
     correct, total, nll = torch.stack(sums).sum(0).tolist()
     loss = nll / total
     return {"accuracy": correct / total, "loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-
-
-def _batches(corpus: Corpus, seed: int, size: int) -> Callable[[int], Batch]:
-    """The batch of a step, a pure function of (seed, epoch) or, for a stream, of (seed, step)."""
-    train = corpus.splits["train"]
-    if isinstance(train, Stream) and not isinstance(train, Split):
-        stream = train
-        return lambda step: stream.batch(seed, step, size)
-    split = corpus.split("train")
-    an_epoch = -(-len(split) // size)
-    order: dict[int, Any] = {}
-
-    def batch(step: int) -> Batch:
-        epoch, index = divmod(step, an_epoch)
-        if epoch not in order:
-            order.clear()
-            order[epoch] = order_of_epoch(seed, epoch, len(split))
-        return split.batch(order[epoch][index * size : (index + 1) * size])
-
-    return batch
 
 
 def _optimiser_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
@@ -254,24 +257,26 @@ def _optimiser_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
     for name, tensor in tensors.items():
         if name.startswith("optimiser."):
             _, index, slot = name.split(".", 2)
-            state.setdefault(int(index), {})[slot] = tensor
+            state.setdefault(int(index), {})[slot] = tensor.clone()  # into memory of its own, aligned as torch likes it
     return state
 
 
 def _check_same(run: Run, recipe: Recipe, corpus: Corpus) -> None:
     """A run may go on only with what it began with."""
-    record = run.record
+    record, mine = run.record, recipe.record(corpus, None)
+    pairs = [(what, record[what], mine[what]) for what in ("task", "model", "attention", "seed")]
+    for space, values in mine["options"].items():
+        then = record["options"].get(space, {})
+        pairs += [(f"{space}.{key}", then[key], value) for key, value in values.items() if key in then]
+    for what, theirs, ours in pairs:
+        if theirs != ours and what not in (f"train.{key}" for key in NOT_IDENTITY):
+            raise RunError(
+                f"run {run.name} has another {what} ({theirs}, not {ours}): use another --name, or remove it first"
+            )
     if record["corpus"] != corpus.fingerprints:
         raise CorpusError(
             f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another --name"
         )
-    mine = recipe.record(corpus, None)
-    for what in ("task", "model", "attention", "seed", "identity"):
-        if record[what] != mine[what]:
-            raise RunError(
-                f"run {run.name} has another {what} ({record[what]}, not {mine[what]}): "
-                "use another --name, or remove it first"
-            )
 
 
 def _set_training(model: Any, on: bool) -> None:
@@ -285,25 +290,3 @@ def _own_random_state(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         yield
-
-
-@contextlib.contextmanager
-def _stop_when_asked() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C (and a polite kill) waits for the step to end, so that what is saved is whole; a second one does not."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-
-    def note(number: int, _frame: Any) -> None:
-        asked.set()
-        signal.signal(number, before[number])
-
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""The classification model."""
+"""The classification model, and the recurrent layers of both models."""
 
 import numpy as np
 import pytest
@@ -11,28 +11,67 @@ from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError
 from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
 from ktiwprobe_paper.classifier import Classifier
+from ktiwprobe_paper.recurrent import Recurrent, packed, padded
 
 TOKENS = (*SPECIALS, *"abcdefgh")
 LENGTHS = (5, 1, 7, 2)
 
 
 def make_corpus(*, kind: str = "classification", classes: tuple[str, ...] = ("negative", "positive")) -> Corpus:
+    """Four sentences of different lengths."""
     rng = np.random.default_rng(0)
     xs = [rng.integers(4, len(TOKENS), n).tolist() for n in LENGTHS]
     return Corpus("tiny", kind, {"train": Split.of(xs, [[0], [1], [1], [0]])}, TOKENS, classes)
 
 
 def make_batch(rows: tuple[int, ...] = (0, 1, 2, 3)) -> Batch:
+    """The chosen sentences, padded."""
     return make_corpus().split("train").batch(np.array(rows))
 
 
 def make_model(*, scale: float = 3.0) -> Classifier:
+    """A tiny model in evaluation mode, with weights large enough that attention is far from uniform."""
     torch.manual_seed(0)
     model = Classifier.build(make_corpus(), Classifier.Options(embedding=5, hidden=4)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
     return model
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("run", ["padded", "unpadded"])
+def test_recurrent_equals_packed_sequences(cell: str, both: bool, run: str) -> None:
+    """Outputs, final states and gradients are those of packed sequences, layer by layer."""
+    torch.manual_seed(1)
+    net = Recurrent(cell, 5, 7, layers=2, bidirectional=both)
+    lengths = torch.tensor([6, 1, 4, 2] if run == "padded" else [6, 6, 6, 6])
+    real = (torch.arange(6) < lengths.unsqueeze(1)).unsqueeze(-1)
+    weigh = torch.randn(4, 6, net.width)
+
+    def by_packing(x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        return net._through(x, lambda _, layer, x: packed(layer, x, lengths))
+
+    results = []
+    for read in (lambda x: net.read(x, lengths), by_packing):
+        x = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(2)).requires_grad_()
+        out, final = read(x)
+        loss = (out * real * weigh).sum() + sum((part**2).sum() for part in final)
+        results.append([out * real, *final, *torch.autograd.grad(loss, [x, *net.parameters()])])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_padding_of_any_size_leaves_no_trace(cell: str) -> None:
+    """Huge values on 200 steps of padding change neither real outputs nor final states."""
+    net = Recurrent(cell, 3, 4, bidirectional=True)
+    x, lengths = torch.randn(2, 5, 3), torch.tensor([5, 4])
+    far = torch.cat([x, 100 * torch.randn(2, 200, 3)], 1)
+    (near_out, near), (far_out, final) = (padded(net.layers[0], v, lengths, net.keep) for v in (x, far))
+    torch.testing.assert_close(near_out[0], far_out[0, :5])
+    torch.testing.assert_close(near, final)
 
 
 def test_has_the_papers_parameter_count() -> None:

@@ -5,18 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from ktiwprobe import Batch, Corpus, Split
 from ktiwprobe.attend import uniform
 from ktiwprobe.data import BOS, EOS, SPECIALS
-from ktiwprobe_paper.decoding import Carry, beam_search, greedy
+from ktiwprobe_paper.decoding import beam_search, greedy
 from ktiwprobe_paper.seq2seq import Seq2Seq
 
 LENGTHS = (6, 1, 4, 3, 8, 2, 5, 7)
 
 
 def make_corpus(words: str) -> Corpus:
+    """Eight sources of many lengths."""
     tokens = (*SPECIALS, *words)
     rng = np.random.default_rng(0)
     xs = [rng.integers(4, len(tokens), n).tolist() for n in LENGTHS]
@@ -24,29 +24,36 @@ def make_corpus(words: str) -> Corpus:
 
 
 def make_batch(words: str, rows: tuple[int, ...] = tuple(range(8))) -> Batch:
+    """The chosen sources, padded; the targets do not matter."""
     return make_corpus(words).split("train").batch(np.array(rows))
 
 
 def make_model(words: str, **options: object) -> Seq2Seq:
     """A tiny model that is neither sure nor indifferent."""
-    torch.manual_seed(3)
+    torch.manual_seed(5)
     model = Seq2Seq.build(make_corpus(words), Seq2Seq.Options(**{"hidden": 8, **options})).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(2.5)
+            parameter.mul_(4)
+        model.predict.outer.bias[EOS] += 2
     return model
+
+
+def with_target(batch: Batch, row: int, y: tuple[int, ...]) -> Batch:
+    """One source of `batch`, without its padding, and a target."""
+    x, out = batch.x[row : row + 1, : batch.x_lengths[row]], torch.tensor([y])
+    return Batch(x, torch.ones_like(x, dtype=torch.bool), batch.x_lengths[row : row + 1], out, out >= 0)
 
 
 def log_p(model: Seq2Seq, batch: Batch, row: int, y: tuple[int, ...]) -> float:
     """log p of the pieces `y`, an EOS counting only if it is there, by a trace over the whole of it."""
-    x = batch.x[row : row + 1, : batch.x_lengths[row]]
-    out = torch.tensor([y])
-    alone = Batch(x, torch.ones_like(x, dtype=torch.bool), batch.x_lengths[row : row + 1], out, out >= 0)
+    alone = with_target(batch, row, y)
     with torch.no_grad():
-        return model.trace(alone).logits.log_softmax(-1).gather(-1, out.unsqueeze(-1)).sum().item()
+        return model.trace(alone).logits.log_softmax(-1).gather(-1, alone.y.unsqueeze(-1)).sum().item()
 
 
 def whole(y: list[int], limit: int) -> tuple[int, ...]:
+    """An output with the EOS it ended in, if it did."""
     return tuple(y) if len(y) == limit else (*y, EOS)
 
 
@@ -64,22 +71,14 @@ def test_greedy_takes_the_likeliest_piece_each_time(options: dict[str, object]) 
     outputs = model.translate(batch, limit=12)
     assert len({len(y) for y in outputs}) > 1
     for row, y in enumerate(outputs):
-        out = torch.tensor([whole(y, 12)])
-        x = batch.x[row : row + 1, : batch.x_lengths[row]]
-        alone = Batch(x, torch.ones_like(x, dtype=torch.bool), batch.x_lengths[row : row + 1], out, out >= 0)
-        assert torch.equal(model.trace(alone).logits.argmax(-1), out)
+        alone = with_target(batch, row, whole(y, 12))
+        assert torch.equal(model.trace(alone).logits.argmax(-1), alone.y)
 
 
 def test_a_beam_of_one_is_greedy() -> None:
     """The two searches meet."""
     model, batch = make_model("abcdef"), make_batch("abcdef")
-    h, start = model._read(batch, None)
-
-    def step(tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
-        s, carry = model.decoder.resume(model.embed[-1](tokens.reshape(-1, 1)), carry)
-        s = s.view(*tokens.shape, -1)
-        return model.predict(model._context(model._own(h, s, batch.x_mask), h), s), carry
-
+    step, start = model.stepwise(batch)
     assert (
         beam_search(step, start, beam=1, limit=15) == greedy(step, start, limit=15) == model.translate(batch, limit=15)
     )
@@ -134,7 +133,5 @@ def test_translates_under_a_chosen_attention() -> None:
     model, batch = make_model("abcdef"), make_batch("abcdef")
     attend = uniform(batch.x_mask.unsqueeze(1))
     y = model.translate(batch, attend=attend, limit=12)[0]
-    out = torch.tensor([whole(y, 12)])
-    first = make_batch("abcdef", (0,))
-    alone = Batch(first.x, first.x_mask, first.x_lengths, out, out >= 0)
-    assert torch.equal(model.trace(alone, attend=uniform(first.x_mask.unsqueeze(1))).logits.argmax(-1), out)
+    alone = with_target(batch, 0, whole(y, 12))
+    assert torch.equal(model.trace(alone, attend=uniform(alone.x_mask.unsqueeze(1))).logits.argmax(-1), alone.y)

@@ -20,7 +20,8 @@ from ktiwprobe.cli.common import device_option, load_registry, quiet_option, run
     default="table",
     show_default=True,
     type=click.Choice(["table", "json", "csv", "latex"]),
-    help="How to print the result.",
+    metavar="FORMAT",
+    help="How to print it: table, json, csv or latex.",
 )
 @split_option
 @runs_option

@@ -6,23 +6,32 @@ import click
 
 from ktiwprobe.cli.common import load_registry
 
+KINDS = ("model", "task", "probe", "metric")
+
 
 @click.command("check")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(["model", "task", "probe", "metric"]), help="Where NAME is of several kinds.")
+@click.option(
+    "--kind", type=click.Choice(KINDS), metavar="KIND", help="model, task, probe or metric, where NAME is of several."
+)
 @click.option("--task", metavar="TASK", help="For a model: the task to try it on. [default: the model's own]")
 def command(name: str, kind: str | None, task: str | None) -> None:
     """Hold a plugin's model, task, probe or metric to the contract.
 
     Every failure tells what to change; exit code 1 if there is one.
+
+    \b
+    ktiwprobe check lstm-seq2seq
+    ktiwprobe check kendall
     """
-    from ktiwprobe.errors import UnknownNameError
+    from ktiwprobe.errors import UnknownNameError, UsageError
 
     registry = load_registry()
-    kinds = [kind] if kind else [k for k in ("model", "task", "probe", "metric") if name in registry.names(f"{k}s")]
+    kinds = [kind] if kind else [k for k in KINDS if name in registry.names(f"{k}s")]
     if not kinds:
-        known = [n for k in ("models", "tasks", "probes", "metrics") for n in registry.names(k)]
-        raise UnknownNameError("name", name, known)
+        raise UnknownNameError("name", name, [n for k in KINDS for n in registry.names(f"{k}s")])
+    if len(kinds) > 1:
+        raise UsageError(f"{name!r} is a {' and a '.join(kinds)}: say which with --kind")
     from ktiwprobe import testing
 
     if kinds[0] == "model":

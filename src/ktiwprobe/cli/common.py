@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +13,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _device(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    """Look at the name before torch is there to look at it."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise click.BadParameter(f"{name!r} is not auto, cpu or cuda.")
+    return name
+
+
 runs_option = click.option("--runs", metavar="DIR", help="Folder of runs. [default: $KTIWPROBE_RUNS, else runs]")
-device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, metavar="DEVICE", callback=_device, help="auto, cpu or cuda."
+)
 quiet_option = click.option("--quiet", is_flag=True, help="No progress, only the result.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 split_option = click.option(
@@ -33,7 +44,7 @@ def options_option(function: F) -> F:
         "pairs",
         multiple=True,
         metavar="KEY=VALUE",
-        help="An option of the task, the model or training.",
+        help="An option of the task, the model or training; `ktiwprobe ls NAME` lists them.",
     )
     config = click.option("--config", metavar="FILE", help="A TOML file of options; -o wins over it.")
     return pairs(config(function))

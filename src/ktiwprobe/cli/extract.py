@@ -9,7 +9,13 @@ from ktiwprobe.cli.common import device_option, load_registry, quiet_option, run
 
 @click.command("extract")
 @click.argument("run", required=False)
-@click.option("--probe", "probes", multiple=True, metavar="NAME", help="Which signals. [default: alpha, beta, delta]")
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    metavar="NAME",
+    help="Which signals. [default: alpha, beta and, with attention, delta]",
+)
 @click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, all, or a step.")
 @split_option
 @runs_option
@@ -20,8 +26,11 @@ def command(
 ) -> None:
     """Compute and store signals of RUN (default: the latest run).
 
+    Signals that are stored already are not computed again.
+
     \b
-    ktiwprobe extract --probe beta --at all
+    ktiwprobe extract
+    ktiwprobe extract lstm-seq2seq-s0 --probe beta --at all
     """
     from ktiwprobe.cli.progress import make_progress
     from ktiwprobe.extraction import Extractor
@@ -35,8 +44,9 @@ def command(
     extractor = Extractor(found, registry, split=split, device=device)
     steps = found.steps() if at == "all" else [extractor.step(at)]
     progress = make_progress(quiet)
+    attends = probes or hasattr(registry.load("models", extractor.recipe.model), "trace")
     for step in steps:
-        for probe in probes or ("alpha", "beta", "delta"):
+        for probe in probes or (("alpha", "beta", "delta") if attends else ("alpha", "beta")):
             signal = extractor.signal(probe, step, progress=progress)
             click.echo(
                 f"{signal.name}: {len(signal)} sentences, {len(signal.lengths)} rows, {signal.values.size} values"

@@ -9,44 +9,67 @@ import click
 
 from ktiwprobe.cli.common import json_option, load_registry, runs_option
 
+Records = list[dict[str, Any]]
+
 
 @click.command("ls")
-@click.argument("kind", required=False, metavar="[tasks|models|probes|metrics|experiments|runs]")
+@click.argument("what", required=False, metavar="[KIND|NAME]")
 @json_option
 @runs_option
-def command(kind: str | None, as_json: bool, runs: str | None) -> None:
-    """List what there is: everything that is registered, one kind of it, or the runs."""
-    from ktiwprobe.errors import UnknownNameError
+def command(what: str | None, as_json: bool, runs: str | None) -> None:
+    """List what is registered, the options of one thing, or the runs.
+
+    KIND is tasks, models, probes, metrics, experiments or runs; NAME is of a task, model or metric.
+
+    \b
+    ktiwprobe ls
+    ktiwprobe ls runs
+    ktiwprobe ls lstm-seq2seq
+    """
     from ktiwprobe.registry import KINDS
 
-    if kind not in (None, "runs", *KINDS):
-        raise UnknownNameError("kind", str(kind), ("runs", *KINDS))
-    if kind == "runs":
-        rows = _runs(runs)
-        shown = [{**row, "accuracy": _short(row["accuracy"]), "step": str(row["step"])} for row in rows]
-        click.echo(
-            json.dumps(rows, indent=2) if as_json else columns(shown) or "no runs yet: ktiwprobe train lstm-seq2seq"
-        )
+    if what == "runs":
+        rows, keys = _runs(runs), ("name", "attention", "step", "accuracy")
+        click.echo(_shown(rows, keys, as_json) or "no runs yet: ktiwprobe train lstm-seq2seq")
         return
     registry = load_registry()
-    kinds = KINDS if kind is None else (kind,)
-    found = {k: [_entry(registry.entry(k, name)) for name in registry.names(k)] for k in kinds}
-    if as_json:
-        click.echo(json.dumps(found if kind is None else found[kind], indent=2))
+    if what not in (None, *KINDS):
+        from ktiwprobe.cli.options import describe_options
+
+        rows, keys = describe_options(registry, str(what)), ("key", "default", "values", "help")
+        click.echo(_shown(rows, keys, as_json) or f"{what} has no options")
         return
-    for k, entries in found.items():
-        if kind is None:
-            click.echo(click.style(k, bold=True))
-        click.echo(columns([{n: e[n] for n in ("name", "summary", "plugin")} for e in entries]) or "  none")
+    kinds = KINDS if what is None else (what,)
+    found = {kind: [_entry(registry.entry(kind, name)) for name in registry.names(kind)] for kind in kinds}
+    if as_json:
+        click.echo(json.dumps(found if what is None else found[what], indent=2))
+        return
+    for kind, entries in found.items():
+        if what is None:
+            click.echo(click.style(kind, bold=True))
+        click.echo(_columns([[e[n] for n in ("name", "summary", "plugin")] for e in entries]) or "  none")
 
 
-def columns(rows: list[dict[str, Any]]) -> str:
+def _shown(rows: Records, keys: tuple[str, ...], as_json: bool) -> str:
+    """All of the records as JSON, or these keys of them as a table with a head; empty if there is nothing to show."""
+    if as_json:
+        return json.dumps(rows, indent=2, default=str)
+    return _columns([keys, *([row[key] for key in keys] for row in rows)]) if rows else ""
+
+
+def _columns(rows: list[Any]) -> str:
     """Rows as aligned text, two blanks before each."""
-    if not rows:
-        return ""
-    widths = [max(len(str(row[key])) for row in rows) for key in rows[0]]
-    lines = ("  ".join(str(row[key]).ljust(w) for key, w in zip(row, widths, strict=True)) for row in rows)
+    texts = [[_word(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in texts)
     return "\n".join("  " + line.rstrip() for line in lines)
+
+
+def _word(value: Any) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _entry(entry: Any) -> dict[str, str]:
@@ -55,7 +78,7 @@ def _entry(entry: Any) -> dict[str, str]:
     return {"name": entry.name, "summary": entry.summary, **where}
 
 
-def _runs(runs: str | None) -> list[dict[str, Any]]:
+def _runs(runs: str | None) -> Records:
     from ktiwprobe.run import find_runs, runs_folder
 
     rows = []
@@ -64,14 +87,13 @@ def _runs(runs: str | None) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": run.name,
+                "task": run.record["task"],
+                "model": run.record["model"],
                 "attention": run.attention,
+                "seed": run.seed,
                 "step": steps[-1] if steps else 0,
                 "accuracy": max(curve.values(), default=None),
                 "path": str(run.path),
             }
         )
     return rows
-
-
-def _short(accuracy: float | None) -> str:
-    return "-" if accuracy is None else f"{accuracy:.4f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -24,8 +25,14 @@ LAYOUT = {
 @click.command("new-plugin")
 @click.argument("name")
 def command(name: str) -> None:
-    """Write the folder ktiwprobe-NAME: an installable plugin with one model and one test, to change into your own."""
-    from ktiwprobe.errors import UsageError
+    """Write an installable plugin with one model and one test.
+
+    It is the folder ktiwprobe-NAME, works as it is, and is there to be changed into your own.
+
+    \b
+    ktiwprobe new-plugin my-model
+    """
+    from ktiwprobe.errors import KtiwprobeError, UsageError
 
     name = name.removeprefix("ktiwprobe-")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -33,14 +40,13 @@ def command(name: str) -> None:
     registry = load_registry()
     if name in registry.names("models"):
         raise UsageError(f"{name!r} is taken by {registry.entry('models', name).owner}: choose another name")
-    folder = Path(f"ktiwprobe-{name}")
+    folder, module = Path(f"ktiwprobe-{name}"), f"ktiwprobe_{name.replace('-', '_')}"
+    if name in registry.owners or find_spec(module):
+        raise UsageError(f"there is a plugin {name!r} or a package {module} already: choose another name")
     if folder.exists():
         raise UsageError(f"{folder} exists already: choose another name, or remove it")
-    words = {
-        "name": name,
-        "module": f"ktiwprobe_{name.replace('-', '_')}",
-        "Class": "".join(part.capitalize() for part in name.split("-")),
-    }
+    title = "".join(part.capitalize() for part in name.split("-"))
+    words = {"name": name, "module": module, "Class": f"{title.removesuffix('Model')}Model"}
     try:
         for source, target in LAYOUT.items():
             path = folder / Template(target).substitute(words)
@@ -48,5 +54,5 @@ def command(name: str) -> None:
             text = (files("ktiwprobe") / "template" / source).read_text(encoding="utf-8")
             path.write_text(Template(text).substitute(words), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+        raise KtiwprobeError(f"cannot write {folder}: {error.strerror}; go to a folder you may write to") from error
     click.echo(f"wrote {folder}; next: pip install -e ./{folder} && ktiwprobe check {name} && ktiwprobe train {name}")

@@ -12,7 +12,10 @@ from ktiwprobe.cli.common import json_option
 @click.command("plugins")
 @json_option
 def command(as_json: bool) -> None:
-    """List the plugins: what each brings, and which failed to load and why."""
+    """List the plugins: what each brings, and which failed.
+
+    A plugin that fails is named on standard error with the cause, and the others go on.
+    """
     from ktiwprobe.registry import KINDS, build_registry
 
     registry = build_registry()

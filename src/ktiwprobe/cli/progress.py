@@ -18,7 +18,11 @@ def make_progress(quiet: bool) -> Progress:
     """The progress display that suits where the output goes."""
     if quiet:
         return Quiet()
-    return Bars() if sys.stderr.isatty() else Lines()
+    if not sys.stderr.isatty():
+        return Lines()
+    bars = Bars()
+    click.get_current_context().call_on_close(bars.end)  # an error must not leave the cursor hidden
+    return bars
 
 
 class Quiet(Progress):
@@ -52,20 +56,25 @@ class Lines(Quiet):
 class Bars(Quiet):
     """A bar with speed, loss, accuracy and the time left."""
 
+    bar: Any = None
+
     def begin(self, label: str, total: int, done: int = 0, unit: str = "steps") -> None:
-        """Draw the bar."""
+        """Draw the bar, in place of any that an error has left."""
         from rich import progress
         from rich.console import Console
+        from rich.table import Column
 
+        self.end()
+        whole = Column(no_wrap=True)  # of 80 columns the bar takes what the numbers leave
         columns = (
-            progress.TextColumn("{task.description}"),
+            progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(bar_width=None),
-            progress.MofNCompleteColumn(),
+            progress.MofNCompleteColumn(table_column=whole),
             progress.TextColumn("{task.fields[speed]}{task.fields[numbers]}"),
-            progress.TimeRemainingColumn(),
+            progress.TimeRemainingColumn(compact=True, table_column=whole),
         )
         self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
-        self.job = self.bar.add_task(label, total=total, completed=done, speed="", numbers="")
+        self.job = self.bar.add_task(_short(label), total=total, completed=done, speed="", numbers="")
         self.first, self.started, self.looked, self.accuracy = done, time.monotonic(), 0.0, ""
         self.bar.start()
 
@@ -76,7 +85,7 @@ class Bars(Quiet):
             return
         self.looked = now
         speed = f"{(done - self.first) / max(now - self.started, 1e-9):.1f}/s "
-        numbers = f"loss {loss():.3f} {self.accuracy}" if loss else ""
+        numbers = f"loss {loss():.2f} {self.accuracy}" if loss else ""
         self.bar.update(self.job, completed=done, speed=speed, numbers=numbers)
 
     def evaluated(self, record: Mapping[str, Any]) -> None:
@@ -85,12 +94,23 @@ class Bars(Quiet):
 
     def say(self, sentence: str) -> None:
         """Print above the bar."""
-        click.echo(f"ktiwprobe: {sentence}", err=True)
+        if self.bar is None:
+            super().say(sentence)
+        else:
+            self.bar.console.print(f"ktiwprobe: {sentence}", markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Take the bar away."""
-        self.bar.stop()
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
 
 
 def _numbers(record: Mapping[str, Any]) -> str:
     return "  ".join(f"{key} {value:.4g}" for key, value in record.items() if key != "step")
+
+
+def _short(label: str) -> str:
+    """A run's name without its task, and without its middle where it is long."""
+    name = label.rpartition("/")[2]
+    return name if len(name) <= 32 else f"{name[:15]}…{name[-16:]}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ktiwprobe.cli.common import runs_option
@@ -12,11 +14,19 @@ from ktiwprobe.cli.common import runs_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @runs_option
 def command(run: str, yes: bool, runs: str | None) -> None:
-    """Delete RUN with its checkpoints and signals."""
+    """Delete RUN with its checkpoints and signals.
+
+    \b
+    ktiwprobe rm toy-translation/lstm-seq2seq-s0
+    """
+    from ktiwprobe.errors import KtiwprobeError, UsageError
     from ktiwprobe.run import find_run, runs_folder
 
     found = find_run(runs_folder(runs), run)
     if not yes:
-        click.confirm(f"delete {found.path} with {len(found.steps())} checkpoints?", abort=True)
+        if not sys.stdin.isatty():
+            raise UsageError(f"there is nobody to ask whether to delete {found.path}: pass --yes")
+        if not click.confirm(f"delete {found.path} with {len(found.steps())} checkpoints?", err=True):
+            raise KtiwprobeError("nothing was deleted")
     found.remove()
     click.echo(f"deleted {found.name}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import TYPE_CHECKING
+
 import click
 
 from ktiwprobe.cli.common import (
@@ -13,16 +16,23 @@ from ktiwprobe.cli.common import (
     runs_option,
 )
 
+if TYPE_CHECKING:
+    from ktiwprobe.run import Run
+
 
 @click.command("train")
 @click.argument("model")
 @click.option("--task", metavar="TASK", help="What to train on. [default: the model's own, else toy-translation]")
-@click.option("--seed", default=0, show_default=True, help="Random seed of weights, data order and dropout.")
-@click.option("--steps", type=click.IntRange(min=0), help="Updates; more than a finished run has extend it.")
+@click.option(
+    "--seed", default=0, show_default=True, metavar="N", help="Random seed of weights, data order and dropout."
+)
+@click.option(
+    "--steps", type=click.IntRange(min=0), metavar="N", help="How many updates; a finished run with fewer is extended."
+)
 @click.option(
     "--attention", default="learned", show_default=True, metavar="HOW", help="learned, uniform or frozen-beta."
 )
-@click.option("--name", metavar="NAME", help="Name of the run instead of the one made from its options.")
+@click.option("--name", metavar="NAME", help="What to call the run. [default: made from model, options and seed]")
 @click.option("--resume", is_flag=True, help="Go on with a run that was interrupted.")
 @options_option
 @runs_option
@@ -72,13 +82,25 @@ def command(
     click.echo(f"{run.name}: step {run.steps()[-1]}, best accuracy {accuracy:.4f} at step {best}, "
                f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
     if not quiet:
-        click.echo(f"next: {_next_command(attention, run.record['kind'])}")
+        click.echo(f"next: {_advice(run, runs)}")
 
 
-def _next_command(attention: str, kind: str) -> str:
+def _advice(run: Run, runs: str | None) -> str:
+    """What to type next."""
     u, v = {
-        "learned": ("delta" if kind == "classification" else "alpha", "beta"),
+        "learned": ("delta" if run.record["kind"] == "classification" else "alpha", "beta"),
         "uniform": ("alpha", "beta-uf"),
         "frozen-beta": ("alpha", "alpha-fr"),
-    }[attention]
-    return f"ktiwprobe agree --u {u} --v {v}"
+    }[run.attention]
+    where = f" --runs {shlex.quote(runs)}" if runs else ""
+    alone = run.attention != "learned" and not _has_learned_sibling(run)
+    first = "the same without --attention, then " if alone else ""
+    return f"{first}ktiwprobe agree --u {u} --v {v}{where}"
+
+
+def _has_learned_sibling(run: Run) -> bool:
+    from ktiwprobe.run import find_runs
+
+    others = (other.record for other in find_runs(run.path.parent.parent))
+    same = ("task", "model", "identity")
+    return any(o["attention"] == "learned" and all(o[k] == run.record[k] for k in same) for o in others)

@@ -4,85 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from ktiwprobe.attend import allowed, uniform
-from ktiwprobe.data import EOS, Batch, Corpus, Split
-from ktiwprobe.extraction import check_allowed, check_attend_is_obeyed, check_values
-from ktiwprobe.options import options_of
-from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
-from ktiwprobe.recipe import DEFAULT_TASK
+from ktiwprobe.attend import Under, allowed, uniform
+from ktiwprobe.data import EOS
+from ktiwprobe.probes import (
+    beta_by_definition,
+    check_attend_is_obeyed,
+    check_values,
+    delta_by_definition,
+    log_odds,
+)
 from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.testing.case import Case, make_case, said
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
-
-CLOSE = 1e-4
-SENTENCES = 5
-
-
-@dataclass(eq=False)
-class Case:
-    """A model under test, a little trained so that nothing stands at a special value, and a small padded batch."""
-
-    model_class: Any
-    options: Any
-    corpus: Corpus
-    split: Split
-
-    @cached_property
-    def batch(self) -> Batch:
-        """Sentences of different lengths together."""
-        return self.split.batch(np.arange(len(self.split)))
-
-    def build(self, seed: int = 0) -> Any:
-        """A fresh model."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.model_class.build(self.corpus, self.options)
-
-    @cached_property
-    def model(self) -> Any:
-        """The model after a few updates, in evaluation mode."""
-        model = self.build()
-        if hasattr(model, "fit"):
-            model.fit(self.corpus, lambda _step: None)
-        elif hasattr(model, "loss"):
-            with torch.random.fork_rng(devices=[]):
-                self._update(model)
-        return model.eval() if hasattr(model, "eval") else model
-
-    def _update(self, model: Any, times: int = 3) -> None:
-        optimiser = model.optimiser(list(model.parameters()), lr=1e-2)
-        for _ in range(times):
-            optimiser.zero_grad()
-            model.loss(self.batch).backward()
-            optimiser.step()
-
-    @cached_property
-    def seen(self) -> Tensor:
-        """The cells that count. (B, T, L)"""
-        B, T = self.batch.y.shape
-        mask = check_allowed(allowed(self.model, self.batch), self.batch)
-        return mask.expand(B, T, -1) & self.batch.y_mask.unsqueeze(-1)
-
-    def alone(self, row: int) -> Batch:
-        """One sentence without padding."""
-        return self.split.batch(np.array([row]))
-
-    def needs_trace(self) -> None:
-        """Leave a check that is about attention if the model has none."""
-        if not hasattr(self.model, "trace"):
-            raise Skipped("no trace: a model without attention")
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """The model's sites."""
-        return tuple(getattr(self.model, "sites", ()))
 
 
 def check_model(model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None) -> None:
@@ -95,30 +35,10 @@ def model_checks(
     model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it; small sentences of `task` (default: the model's own) are tried."""
-    registry = registry or build_registry()
-    model_class = registry.load("models", model) if isinstance(model, str) else model
-    task_class = registry.load("tasks", task or str(getattr(model_class, "default_task", DEFAULT_TASK)))
-    chosen = options_of(model_class)() if options is None else options
-    corpus = task_class().load(options_of(task_class)())
-    prepare = getattr(model_class, "prepare", None)
-    corpus = prepare(corpus, chosen) if prepare else corpus
-    yield from run_checks(CHECKS, Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"))))
+    yield from run_checks(CHECKS, make_case(registry or build_registry(), model, task=task, options=options))
 
 
-def few_sentences(split: Split) -> Split:
-    """A few sentences, the shortest among them, of lengths as different as can be, none very long."""
-    order = np.argsort(split.x.lengths, kind="stable")
-    order = order[: max(SENTENCES, int((split.x.lengths <= 24).sum()))]
-    return split.subset(order[np.unique(np.linspace(0, len(order) - 1, SENTENCES).astype(int))])
-
-
-def _same(a: Tensor, b: Tensor, advice: str) -> None:
-    gap = (a - b).abs().max().item() if a.numel() else 0.0
-    if not gap <= CLOSE:
-        raise Failed(f"{advice} (difference {gap:.2g})")
-
-
-def options_are_frozen(case: Case) -> None:
+def options_are_frozen(case: Any) -> None:
     """Options is a frozen dataclass."""
     parameters = getattr(case.options, "__dataclass_params__", None)
     if parameters is None or not parameters.frozen:
@@ -148,27 +68,11 @@ def weights_are_weights(case: Case) -> None:
 
 def padding_never_shows(case: Case) -> None:
     """A sentence alone and in a batch give the same numbers."""
-    whole = _everything(case.model, case.batch)
+    whole = said(case.model, case.batch)
     for row in range(len(case.split)):
-        single = _everything(case.model, case.alone(row))
-        T, L = int(case.split.y.lengths[row]), int(case.split.x.lengths[row])
-        for name, value in single.items():
-            cut = whole[name][row, ..., :T, :L] if whole[name].dim() > 2 else whole[name][row, :T]
-            _same(
-                cut,
-                value[0],
-                f"padding changes {name} of a sentence: mask every sum, mean, softmax and RNN over positions",
-            )
-
-
-def _everything(model: Any, batch: Batch) -> dict[str, Tensor]:
-    """All that a model says of a batch."""
-    with torch.no_grad():
-        found = {} if not hasattr(model, "beta") else {"beta": model.beta(batch)}
-        if hasattr(model, "trace"):
-            trace = model.trace(batch)
-            found |= {"alpha": trace.alpha, "the output": log_odds(trace, batch)}
-    return found
+        for name, (alone,) in said(case.model, case.alone(row)).items():
+            advice = f"padding changes {name} of a sentence: mask every sum, mean, softmax and RNN over positions"
+            case.same(whole[name][row], alone, advice)
 
 
 def attend_is_obeyed(case: Case) -> None:
@@ -178,11 +82,9 @@ def attend_is_obeyed(case: Case) -> None:
     weights = uniform(allowed(case.model, case.batch))
     alpha = case.model.trace(case.batch, attend=weights.unsqueeze(1) if case.sites else weights).alpha
     weights = weights.expand(case.seen.shape)
-    real = case.batch.y_mask
+    real, advice = case.batch.y_mask, "alpha must be the weights that were used: return choose(own, attend, allowed)"
     for site in alpha.unbind(1) if case.sites else (alpha,):
-        _same(
-            site[real], weights[real], "alpha must be the weights that were used: return choose(own, attend, allowed)"
-        )
+        case.same(site[real], weights[real], advice)
 
 
 def own_weights_change_nothing(case: Case) -> None:
@@ -191,7 +93,7 @@ def own_weights_change_nothing(case: Case) -> None:
     own = case.model.trace(case.batch)
     again = case.model.trace(case.batch, attend=own.alpha)
     advice = "its own alpha, given back as attend, changes its output: use the alpha you return, before dropout"
-    _same(log_odds(own, case.batch)[case.batch.y_mask], log_odds(again, case.batch)[case.batch.y_mask], advice)
+    case.same(log_odds(own, case.batch)[case.batch.y_mask], log_odds(again, case.batch)[case.batch.y_mask], advice)
 
 
 def gate_is_obeyed(case: Case) -> None:
@@ -201,12 +103,12 @@ def gate_is_obeyed(case: Case) -> None:
     plain, ones = (
         log_odds(case.model.trace(batch, gate=g), batch)[real] for g in (None, torch.ones_like(batch.x).float())
     )
-    _same(plain, ones, "gate = ones changes the output: multiply the source embeddings by gate and nothing else")
+    case.same(plain, ones, "gate = ones changes the output: multiply the source embeddings by gate and nothing else")
     influence = delta_by_definition(case.model, batch)
     if not influence[case.seen].abs().gt(0).any():
         raise Failed("the output does not depend on gate: multiply the source embeddings by gate.unsqueeze(-1)")
     outside = influence.masked_fill(batch.x_mask.unsqueeze(1), 0)[real]
-    _same(outside, torch.zeros_like(outside), "the gate of a padding position has an influence: mask it")
+    case.same(outside, torch.zeros_like(outside), "the gate of a padding position has an influence: mask it")
 
 
 def fast_paths_are_true(case: Case) -> None:
@@ -216,23 +118,19 @@ def fast_paths_are_true(case: Case) -> None:
     if not own:
         raise Skipped("the model brings none")
     if "beta" in own:
-        slow = beta_by_definition(_Plain(case.model), batch)
-        _same(
-            case.model.beta(batch)[case.seen],
-            slow[case.seen],
-            "beta(batch) differs from one pass per one-hot attention",
-        )
+        slow = beta_by_definition(_Plain(case.model), batch)[case.seen]
+        case.same(case.model.beta(batch)[case.seen], slow, "beta(batch) differs from one pass per one-hot attention")
     if "delta" in own:
-        slow = delta_by_definition(case.model, batch)
-        _same(case.model.delta(batch)[case.seen], slow[case.seen], "delta(batch) differs from d log p(y_t) / d gate_l")
+        slow = delta_by_definition(case.model, batch)[case.seen]
+        case.same(case.model.delta(batch)[case.seen], slow, "delta(batch) differs from d log p(y_t) / d gate_l")
+        under = Under(case.model, uniform)  # how runs trained under uniform attention are probed
+        fast, slow = under.delta(batch)[case.seen], delta_by_definition(under, batch)[case.seen]
+        case.same(fast, slow, "delta(batch, attend=weights) must be the influence under that attention")
     if "encode" in own:
         with torch.no_grad():
-            plain, staged = case.model.trace(batch), case.model.trace(batch, state=case.model.encode(batch))
-        _same(
-            log_odds(plain, batch),
-            log_odds(staged, batch),
-            "trace(batch, state=encode(batch)) differs from trace(batch)",
-        )
+            traces = case.model.trace(batch), case.model.trace(batch, state=case.model.encode(batch))
+        plain, staged = (log_odds(trace, batch)[batch.y_mask] for trace in traces)
+        case.same(plain, staged, "trace(batch, state=encode(batch)) differs from trace(batch)")
 
 
 class _Plain:
@@ -250,15 +148,12 @@ def no_peeking(case: Case) -> None:
     if trace.logits is None:
         raise Skipped("the model returns scores, which are of y")
     T, V = batch.y.shape[1], case.corpus.target_size
-    for t in {0, T // 2, T - 1}:
+    for t in sorted({0, T // 2, T - 1}):
         y = batch.y.clone()
         y[:, t] = torch.where(y[:, t] == V - 1, 0 if V == 2 else EOS, V - 1)
         other = case.model.trace(dataclasses.replace(batch, y=y)).logits
-        _same(
-            trace.logits[:, : t + 1],
-            other[:, : t + 1],
-            f"changing y_{t} changes output {t}: shift y by one before reading it",
-        )
+        early, late = (logits[:, : t + 1][batch.y_mask[:, : t + 1]] for logits in (trace.logits, other))
+        case.same(early, late, f"changing y_{t} changes output {t} or one before it: shift y by one before reading it")
 
 
 def state_round_trip(case: Case) -> None:
@@ -266,9 +161,10 @@ def state_round_trip(case: Case) -> None:
     other = case.build(seed=1)
     other.load_state({name: tensor.clone() for name, tensor in case.model.state().items()})
     other = other.eval() if hasattr(other, "eval") else other
-    before, after = _everything(case.model, case.batch), _everything(other, case.batch)
-    for name, value in before.items():
-        _same(value, after[name], f"after load_state(state()) {name} is another: register every weight and buffer")
+    after = said(other, case.batch)
+    for name, values in said(case.model, case.batch).items():
+        for before, again in zip(values, after[name], strict=True):
+            case.same(before, again, f"after load_state(state()) {name} is another: register every weight and buffer")
 
 
 def gradients_reach_everything(case: Case) -> None:
@@ -276,8 +172,8 @@ def gradients_reach_everything(case: Case) -> None:
     if not hasattr(case.model, "loss"):
         raise Skipped("no loss: the model trains itself")
     model = case.build()
+    case.update(model, times=2)
     with torch.random.fork_rng(devices=[]):
-        case._update(model, times=2)
         model.zero_grad()
         model.loss(case.batch).backward()
     idle = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
@@ -291,8 +187,9 @@ def same_seed_same_numbers(case: Case) -> None:
     for name in one:
         if not torch.equal(one[name], two[name]):
             raise Failed(f"two models built with one seed differ in {name}: draw random numbers from torch only")
-    for name, value in _everything(case.model, case.batch).items():
-        if not torch.equal(value, _everything(case.model, case.batch)[name]):
+    again = said(case.model, case.batch)
+    for name, values in said(case.model, case.batch).items():
+        if not all(map(torch.equal, values, again[name])):
             raise Failed(f"{name} differs between two calls in evaluation mode: switch dropout by self.training")
 
 
@@ -302,17 +199,30 @@ def one_device(case: Case) -> None:
     if not isinstance(case.model, torch.nn.Module):
         raise Skipped("not a torch module")
     model, batch = case.build().to("meta"), case.batch.to("meta")
+    weights = uniform(allowed(model, batch))
+    attend, gate = weights.unsqueeze(1) if case.sites else weights, torch.ones_like(batch.x).float()
     try:
-        weights = uniform(allowed(model, batch))
-        model.trace(
-            batch, attend=weights.unsqueeze(1) if case.sites else weights, gate=torch.ones_like(batch.x).float()
-        )
+        with _NoMixing():  # type: ignore[no-untyped-call]
+            model.trace(batch, attend=attend, gate=gate)
     except NotImplementedError as error:
         raise Skipped(f"torch has no meta kernel for it: {str(error)[:80]}") from error
     except RuntimeError as error:
         raise Failed(
             f"create every tensor on batch.x.device and read no values in trace ({' '.join(str(error).split())[:160]})"
         ) from error
+
+
+class _NoMixing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses operations on tensors of two devices as CUDA would; some meta kernels, as of a product, do not."""
+
+    takes_both = ("copy_", "_to_copy", "index", "index_put", "index_put_", "_pack_padded_sequence")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [a for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor) and a.dim()]
+        name = func.overloadpacket.__name__
+        if len({tensor.device for tensor in given}) > 1 and name not in self.takes_both:
+            raise RuntimeError(f"{name} of tensors on {' and '.join(sorted({str(t.device) for t in given}))}")
+        return func(*args, **(kwargs or {}))
 
 
 def evaluation_adds_up(case: Case) -> None:
@@ -324,6 +234,11 @@ def evaluation_adds_up(case: Case) -> None:
         raise Failed(
             f"evaluate returned {correct:g}, {total:g}, {nll:g} for {count} outputs: count only where y_mask is true"
         )
+    if hasattr(case.model, "trace"):
+        with torch.no_grad():
+            gamma = log_odds(case.model.trace(case.batch), case.batch)[case.batch.y_mask]
+        told = F.softplus(-gamma).sum()  # -log p
+        case.same(torch.tensor(nll), told.cpu().float(), "the third number of evaluate must be the sum of -log p(y_t)")
 
 
 def attention_parameters_are_parameters(case: Case) -> None:

@@ -13,12 +13,19 @@ from numpy.typing import NDArray
 
 from ktiwprobe import metrics
 from ktiwprobe.agreement import as_pairs, make_metric
-from ktiwprobe.data import Corpus, Split, Stream
+from ktiwprobe.data import Batch, Corpus, Split, Stream
 from ktiwprobe.extraction import probe as run_probe
 from ktiwprobe.options import options_of
-from ktiwprobe.registry import Registry, build_registry
-from ktiwprobe.testing.models import CLOSE, Case, few_sentences
+from ktiwprobe.registry import Entry, Owner, Registry, build_registry
+from ktiwprobe.signals import Signal
+from ktiwprobe.testing.case import CLOSE, Case, make_case
+from ktiwprobe.testing.models import options_are_frozen
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
+
+
+def _name(thing: Any) -> str:
+    return thing if isinstance(thing, str) else str(getattr(thing, "__name__", type(thing).__name__))
+
 
 # tasks
 
@@ -46,51 +53,65 @@ class TaskCase:
 
 def check_task(task: Any, *, options: Any = None, registry: Registry | None = None) -> None:
     """Hold a task class (or a registered name) to the contract."""
-    raise_failures(f"task {task}", task_checks(task, options=options, registry=registry))
+    raise_failures(f"task {_name(task)}", task_checks(task, options=options, registry=registry))
 
 
 def task_checks(task: Any, *, options: Any = None, registry: Registry | None = None) -> Iterator[Outcome]:
     """Each check and what came of it."""
     task_class = (registry or build_registry()).load("tasks", task) if isinstance(task, str) else task
     chosen = options_of(task_class)() if options is None else options
-    checks = (has_splits, ids_have_text, same_options_same_corpus, links_are_inside, streams_are_pure)
+    checks = (
+        options_are_frozen,
+        has_splits,
+        ids_have_text,
+        labels_are_single,
+        same_options_same_corpus,
+        links_are_sure_or_possible,
+        streams_are_pure,
+    )
     yield from run_checks(checks, TaskCase(task_class, chosen))
 
 
 def has_splits(case: TaskCase) -> None:
-    """There is a train split and a finite, non-empty validation split."""
+    """There is a train split, endless or not empty, and a finite, non-empty validation split."""
     if "train" not in case.corpus.splits:
         raise Failed("the corpus has no train split")
+    if "train" in case.finite:
+        case.corpus.split("train")
     case.corpus.split("validation")
 
 
 def ids_have_text(case: TaskCase) -> None:
     """Every id has a token text."""
+    for name in ("source_tokens", "target_tokens"):
+        others = [token for token in getattr(case.corpus, name) if not isinstance(token, str)]
+        if others:
+            raise Failed(f"{name} has {others[0]!r}: every id needs a text, so that people can read it")
+
+
+def labels_are_single(case: TaskCase) -> None:
+    """The output of a classification task is one label."""
+    if case.corpus.kind != "classification":
+        raise Skipped("not a classification task")
     for name, split in case.finite.items():
-        for side, rows, size in (("x", split.x, case.corpus.source_size), ("y", split.y, case.corpus.target_size)):
-            if len(rows) and not (rows.values.min() >= 0 and rows.values.max() < size):
-                raise Failed(f"{side} of split {name} has ids outside 0 to {size - 1}: every id needs a token text")
+        if (split.y.lengths != 1).any():
+            raise Failed(f"split {name} has outputs of more than one label: y of a classification task is [label]")
 
 
 def same_options_same_corpus(case: TaskCase) -> None:
     """Loading twice gives the same corpus."""
-    if case.task_class().load(case.options).fingerprints != case.corpus.fingerprints:
+    if case.corpus.fingerprints != case.task_class().load(case.options).fingerprints:
         raise Failed("two loads with the same options differ: seed every random choice by the options")
 
 
-def links_are_inside(case: TaskCase) -> None:
-    """Gold links point at positions that exist."""
-    known = {name: split for name, split in case.finite.items() if split.links is not None}
+def links_are_sure_or_possible(case: TaskCase) -> None:
+    """The third number of a gold link is 1 (sure) or 0 (possible)."""
+    known = {name: split.links for name, split in case.finite.items() if split.links is not None}
     if not known:
         raise Skipped("the task has no gold alignment")
-    for name, split in known.items():
-        if split.links is None or len(split.links) != len(split):
-            raise Failed(f"split {name} needs a list of links for every example, empty where there are none")
-        sentence = np.repeat(np.arange(len(split)), split.links.lengths)
-        t, l, sure = split.links.values.T  # noqa: E741
-        inside = (t >= 0) & (t < split.y.lengths[sentence]) & (l >= 0) & (l < split.x.lengths[sentence])
-        if not inside.all() or not np.isin(sure, (0, 1)).all():
-            raise Failed(f"split {name} has links that are not (t, l, 0 or 1) inside their sentence")
+    for name, links in known.items():
+        if not np.isin(links.values[:, 2], (0, 1)).all():
+            raise Failed(f"split {name} has links that are not (t, l, 1 if sure else 0)")
 
 
 def streams_are_pure(case: TaskCase) -> None:
@@ -117,48 +138,51 @@ class ProbeCase:
     function: Any
     case: Case
 
+    def signal(self, *batches: Batch) -> Signal:
+        """What it says of the model over `batches`."""
+        registry = Registry()
+        registry.entries["probes"][self.name] = Entry("probes", self.name, self.function, Owner("under test"))
+        return run_probe(self.case.model, batches, self.name, registry=registry)
 
-def check_probe(probe: Any, *, model: str = "lstm-seq2seq", registry: Registry | None = None) -> None:
-    """Hold a probe function (or a registered name) to the contract, on a registered model."""
-    raise_failures(f"probe {probe}", probe_checks(probe, model=model, registry=registry))
+
+def check_probe(
+    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
+) -> None:
+    """Hold a probe function (or a registered name) to the contract, on a model class (or a registered name)."""
+    raise_failures(f"probe {_name(probe)}", probe_checks(probe, model=model, options=options, registry=registry))
 
 
-def probe_checks(probe: Any, *, model: str = "lstm-seq2seq", registry: Registry | None = None) -> Iterator[Outcome]:
+def probe_checks(
+    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
+) -> Iterator[Outcome]:
     """Each check and what came of it."""
     registry = registry or build_registry()
     function = registry.load("probes", probe) if isinstance(probe, str) else probe
-    model_class = registry.load("models", model)
-    task_class = registry.load("tasks", model_class.default_task)
-    corpus = task_class().load(options_of(task_class)())
-    case = Case(model_class, options_of(model_class)(), corpus, few_sentences(corpus.split("validation")))
-    name = probe if isinstance(probe, str) else getattr(probe, "__name__", "probe")
-    yield from run_checks((probe_gives_cells, probe_ignores_padding), ProbeCase(name, function, case))
-
-
-class _One(Registry):
-    """A registry of one probe."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self._function = function
-
-    def load(self, kind: str, name: str) -> Any:
-        return self._function
+    case = ProbeCase(_name(probe), function, make_case(registry, model, options=options))
+    yield from run_checks((probe_gives_cells, probe_ignores_padding, probe_leaves_no_trace), case)
 
 
 def probe_gives_cells(case: ProbeCase) -> None:
     """It returns (B, T, L) or (B, S, T, L) of numbers."""
-    run_probe(case.case.model, [case.case.batch], case.name, registry=_One(case.function))
+    case.signal(case.case.batch)
 
 
 def probe_ignores_padding(case: ProbeCase) -> None:
     """A sentence alone and in a batch give the same signal."""
-    inner, only = case.case, _One(case.function)
-    whole = run_probe(inner.model, [inner.batch], case.name, registry=only)
-    alone = run_probe(inner.model, [inner.alone(i) for i in range(len(inner.split))], case.name, registry=only)
-    gap = np.abs(whole.values - alone.values).max()
-    if not gap <= CLOSE:
-        raise Failed(f"the signal of a sentence depends on its neighbours in the batch (difference {gap:.2g})")
+    inner = case.case
+    whole = case.signal(inner.batch)
+    alone = case.signal(*(inner.alone(i) for i in range(len(inner.split))))
+    if not np.allclose(whole.values, alone.values, rtol=CLOSE, atol=CLOSE):
+        raise Failed("the signal of a sentence depends on its neighbours in the batch: leave padding out of every sum")
+
+
+def probe_leaves_no_trace(case: ProbeCase) -> None:
+    """It leaves the model as it was."""
+    before = {name: tensor.clone() for name, tensor in case.case.model.state().items()}
+    case.signal(case.case.batch)
+    changed = [name for name, tensor in case.case.model.state().items() if not torch.equal(tensor, before[name])]
+    if changed:
+        raise Failed(f"it changes {', '.join(changed)} of the model: work on a copy")
 
 
 # metrics
@@ -188,7 +212,7 @@ class MetricCase:
 
 def check_metric(metric: Any, *, registry: Registry | None = None) -> None:
     """Hold a metric (a function, an instance, or a registered name) to the contract."""
-    raise_failures(f"metric {metric}", metric_checks(metric, registry=registry))
+    raise_failures(f"metric {_name(metric)}", metric_checks(metric, registry=registry))
 
 
 def metric_checks(metric: Any, *, registry: Registry | None = None) -> Iterator[Outcome]:

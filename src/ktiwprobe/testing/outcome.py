@@ -27,20 +27,29 @@ class Skipped(Exception):
 
 
 def run_checks(checks: Iterable[Callable[[Any], None]], case: Any) -> Iterator[Outcome]:
-    """Run each check on `case`; whatever a stranger's code raises becomes an outcome."""
+    """Run each check on `case`; whatever a stranger's code raises becomes an outcome, told once."""
+    told: set[str] = set()
     for check in checks:
         name = (check.__doc__ or check.__name__).strip().splitlines()[0].rstrip(".")
-        try:
-            check(case)
-        except Skipped as reason:
-            yield Outcome(name, note=str(reason))
-        except (Failed, KtiwprobeError) as problem:
-            yield Outcome(name, str(problem))
-        except Exception as error:  # the code under test is a stranger's: any exception is a finding
-            text = " ".join(str(error).split())
-            yield Outcome(name, f"it raised {type(error).__name__}: {text[:300]}")
-        else:
-            yield Outcome(name)
+        outcome = _outcome(check, case, name)
+        if outcome.problem in told:
+            outcome = Outcome(name, note="stopped by the same problem as above")
+        if outcome.problem:
+            told.add(outcome.problem)
+        yield outcome
+
+
+def _outcome(check: Callable[[Any], None], case: Any, name: str) -> Outcome:
+    try:
+        check(case)
+    except Skipped as reason:
+        return Outcome(name, note=str(reason))
+    except (Failed, KtiwprobeError) as problem:
+        return Outcome(name, str(problem))
+    except Exception as error:  # the code under test is a stranger's: any exception is a finding
+        text = " ".join(str(error).split())
+        return Outcome(name, f"it raised {type(error).__name__}: {text[:300]}")
+    return Outcome(name)
 
 
 def raise_failures(what: str, outcomes: Iterable[Outcome]) -> None:

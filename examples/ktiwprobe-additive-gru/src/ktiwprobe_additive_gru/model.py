@@ -28,6 +28,9 @@ class AdditiveGru(TorchModel):
     def build(cls, corpus: Corpus, options: Options) -> "AdditiveGru":
         return cls(corpus.source_size, corpus.target_size, options.width)
 
+    def attention_parameters(self) -> list[nn.Parameter]:
+        return [*self.key.parameters(), *self.query.parameters(), *self.score.parameters()]
+
     def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
         words = self.read(batch.x)
         h, _ = self.encoder(words if gate is None else words * gate.unsqueeze(-1))  # (B, L, H)

@@ -1,0 +1,37 @@
+# `make` lists what can be made; demo and test are all that a fresh machine needs.
+PYTHON ?= python3
+BIN := .venv/bin
+# Keep the installation current: reinstall when what it depends on changes.
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP) ## train, probe and compare on generated data; tables here, pictures in demo/
+	$(BIN)/python examples/demo.py
+
+test: lint ## lint, types, contracts and the fast tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-slow: $(STAMP) ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP) ## formatting, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## speed and memory, as ratios from one run
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what make made
+	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,129 @@
+"""A model under test, and the little data it is tried on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ktiwprobe.attend import allowed
+from ktiwprobe.data import Batch, Corpus, Ragged, Split
+from ktiwprobe.options import options_of
+from ktiwprobe.probes import TOLERANCE, check_allowed, log_odds
+from ktiwprobe.recipe import DEFAULT_TASK
+from ktiwprobe.registry import Registry
+from ktiwprobe.testing.outcome import Failed, Skipped
+
+CLOSE = 1e-4
+SENTENCES = 5
+LONGEST = 24
+
+
+@dataclass(eq=False)
+class Case:
+    """A model under test, a little trained so that nothing stands at a special value, and a small padded batch."""
+
+    model_class: Any
+    options: Any
+    corpus: Corpus
+    split: Split
+
+    @cached_property
+    def batch(self) -> Batch:
+        """Sentences of different lengths together."""
+        return self.split.batch(np.arange(len(self.split)))
+
+    def alone(self, row: int) -> Batch:
+        """One sentence without padding."""
+        return self.split.batch(np.array([row]))
+
+    def build(self, seed: int = 0) -> Any:
+        """A fresh model."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.model_class.build(self.corpus, self.options)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model after a few updates, in evaluation mode."""
+        model = self.build()
+        if hasattr(model, "fit"):
+            model.fit(self.corpus, lambda _step: None)
+        elif hasattr(model, "loss"):
+            self.update(model, times=3)
+        return model.eval() if hasattr(model, "eval") else model
+
+    def update(self, model: Any, *, times: int) -> None:
+        """Take a few gradient steps."""
+        with torch.random.fork_rng(devices=[]):
+            optimiser = model.optimiser(list(model.parameters()), lr=1e-2)
+            for _ in range(times):
+                optimiser.zero_grad()
+                model.loss(self.batch).backward()
+                optimiser.step()
+
+    @cached_property
+    def seen(self) -> Tensor:
+        """The cells that count. (B, T, L)"""
+        return cells(self.model, self.batch)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The model's sites."""
+        return tuple(getattr(self.model, "sites", ()))
+
+    def needs_trace(self) -> None:
+        """Leave a check that is about attention if the model has none."""
+        if not hasattr(self.model, "trace"):
+            raise Skipped("no trace: a model without attention")
+
+    def same(self, a: Tensor, b: Tensor, advice: str) -> None:
+        """Fail with `advice` unless the two are equal, but for rounding; -inf equals -inf."""
+        kinds = {tensor.dtype for tensor in self.model.state().values()}
+        close = max((TOLERANCE.get(kind, CLOSE) for kind in kinds), default=CLOSE)
+        apart = torch.where(a == b, 0.0, (a - b).abs() / b.abs().clamp_min(1))
+        gap = apart.max().item() if apart.numel() else 0.0
+        if not gap <= close:
+            raise Failed(f"{advice} (difference {gap:.2g})")
+
+
+def make_case(registry: Registry, model: Any, *, task: str | None = None, options: Any = None) -> Case:
+    """The case of a model class (or a registered name) on small sentences of `task` (default: the model's own)."""
+    model_class = registry.load("models", model) if isinstance(model, str) else model
+    task_class = registry.load("tasks", task or str(getattr(model_class, "default_task", DEFAULT_TASK)))
+    chosen = options_of(model_class)() if options is None else options
+    corpus = task_class().load(options_of(task_class)())
+    prepare = getattr(model_class, "prepare", None)
+    corpus = prepare(corpus, chosen) if prepare else corpus
+    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation")))
+
+
+def few_sentences(split: Split) -> Split:
+    """A few sentences of lengths as different as can be, none very long, and one of a single token."""
+    order = np.argsort(split.x.lengths, kind="stable")
+    order = order[: max(SENTENCES, int((split.x.lengths <= LONGEST).sum()))]
+    rows = order[np.unique(np.linspace(0, len(order) - 1, SENTENCES).astype(int))]
+    xs, ys = [split.x[i] for i in rows], [split.y[i] for i in rows]
+    return Split(Ragged.of([*xs, xs[0][:1]]), Ragged.of([*ys, ys[0][:1]]))
+
+
+def cells(model: Any, batch: Batch) -> Tensor:
+    """Which cells count: those of real outputs that their row may look at. (B, T, L)"""
+    mask = check_allowed(allowed(model, batch), batch)
+    return mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)
+
+
+def said(model: Any, batch: Batch) -> dict[str, list[Tensor]]:
+    """All that a model says of a batch, sentence by sentence, cells that do not count left out."""
+    with torch.no_grad():
+        found = {"beta": model.beta(batch)} if hasattr(model, "beta") else {}
+        if hasattr(model, "trace"):
+            trace = model.trace(batch)
+            found |= {"alpha": trace.alpha, "the output": log_odds(trace, batch)}
+    rows = [batch.y_mask, cells(model, batch)]  # (B, T), (B, T, L)
+    masks = {name: rows[value.dim() > 2] for name, value in found.items()}
+    return {name: [v[..., m] for v, m in zip(value, masks[name], strict=True)] for name, value in found.items()}

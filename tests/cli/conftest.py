@@ -1,0 +1,104 @@
+"""Fixtures of the tests of the command line.
+
+cli         runs a command in this process, in tmp_path, and returns what it printed; the exit code must be `code`
+refusal     runs a command that must fail: nothing on standard output, one sentence on standard error, which it returns
+stranger    installs a plugin for this test: a module from source text, with an entry point of its own
+tiny        installs tests/tiny.py as such a plugin
+small       options that make lstm-seq2seq on toy-translation small
+trained     a folder with three small runs of lstm-seq2seq: seeds 0 and 1, and seed 0 under uniform attention
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ktiwprobe.cli import main
+
+SIZES = ("hidden=16", "layers=1", "steps=20", "train=200", "task.validation=40", "test=20")
+SMALL = tuple(word for size in SIZES for word in ("-o", size))
+Command = Callable[..., Result]
+
+
+def invoke(*words: object) -> Result:
+    """What a command prints; an unexpected exception is the test's."""
+    result = CliRunner().invoke(main, [str(word) for word in words], prog_name="ktiwprobe")
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    for name in ("RUNS", "LOAD_PLUGINS", "STRICT_PLUGINS"):
+        monkeypatch.delenv(f"KTIWPROBE_{name}", raising=False)
+
+    def run(*words: object, code: int = 0) -> Result:
+        result = invoke(*words)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def refusal(cli: Command) -> Callable[..., str]:
+    def run(*words: object, code: int = 2) -> str:
+        result = cli(*words, code=code)
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("ktiwprobe: ")
+        return line
+
+    return run
+
+
+def install(folder: Path, name: str, module: str) -> None:
+    """What pip leaves of a distribution with one entry point."""
+    info = folder / f"{name}-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[ktiwprobe]\n{name} = {module}\n")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    def make(name: str, source: str) -> None:
+        folder = tmp_path / "site" / name
+        install(folder, name, f"stranger_{name}")
+        (folder / f"stranger_{name}.py").write_text(f"from ktiwprobe import hookimpl\n\n{source}")
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, f"stranger_{name}", raising=False)
+
+    return make
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "site", "tiny", "tiny")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+
+@pytest.fixture
+def small() -> tuple[str, ...]:
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def _trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("lstm") / "runs"
+    for how in ([], ["--seed", "1"], ["--attention", "uniform"]):
+        assert invoke("train", "lstm-seq2seq", *SMALL, *how, "--runs", runs).exit_code == 0
+    return runs
+
+
+@pytest.fixture
+def trained(_trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(_trained, tmp_path / "runs")
+    return tmp_path / "runs"

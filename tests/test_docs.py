@@ -1,0 +1,88 @@
+"""What docs/ tells a reader to type works: Python and shell blocks, in order, at a size that fits a test suite."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ktiwprobe.cli import COMMANDS, main
+from ktiwprobe.hookspecs import PROJECT
+from ktiwprobe.registry import KINDS
+from ktiwprobe.run import find_runs
+
+DOCS = Path(__file__).parents[1] / "docs"
+SIZES = {"lstm-seq2seq": ("hidden=16", "layers=1", "validation=20", "test=20"), "lstm-classifier": ("validation=20",)}
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> str:
+    """All code blocks of a language as one text; lines that are not code are left blank, so that numbers agree."""
+    inside, lines = False, []
+    for line in text.splitlines():
+        opens = line.strip() == f"```{language}"
+        inside = opens or (inside and not line.startswith("```"))
+        lines.append(line if inside and not opens else "")
+    return "\n".join(lines)
+
+
+def type_in(command: str) -> str:
+    """What a shell command prints, with few steps and a small model where it trains."""
+    words = shlex.split(command, comments=True)
+    assert words[0] == "ktiwprobe", command
+    if words[1] == "train":
+        words += ["--steps", "10", *(word for size in SIZES[words[2]] for word in ("-o", size))]
+    done = CliRunner().invoke(main, words[1:], catch_exceptions=False)
+    assert done.exit_code == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KTIWPROBE_RUNS", raising=False)
+
+
+def test_plugins_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's plugin registers through all five hooks without a failure, passes the kit, trains and is compared."""
+    names: dict[str, object] = {"__name__": "docs_plugins"}
+    exec(compile(blocks(page("plugins.md"), "python"), str(DOCS / "plugins.md"), "exec"), names)
+    registry = names["registry"]
+    assert registry.failures == []  # type: ignore[attr-defined]
+    for kind in KINDS:
+        assert any(entry.owner.plugin == "mine" for entry in registry.entries[kind].values())  # type: ignore[attr-defined]
+    assert 0 <= float(capsys.readouterr().out) <= 1
+
+
+def test_plugins_page_has_everything() -> None:
+    """Every hook, optional member and environment variable is on the page."""
+    text = page("plugins.md")
+    members = (
+        "sites allowed attention_parameters beta delta encode prepare fit state load_state evaluate loss optimiser"
+    )
+    variables = ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_STRICT_PLUGINS", "KTIWPROBE_RUNS")
+    for word in (*members.split(), *variables, *(f"register_{kind}" for kind in KINDS), f"entry-points.{PROJECT}"):
+        assert word in text, word
+
+
+def test_signals_page() -> None:
+    """The page's files are read and compared with alpha, by Python and by the command."""
+    code = blocks(page("signals.md"), "python")
+    assert "steps=200" in code
+    code = code.replace("steps=200", f"steps=10, options={dict(size.split('=') for size in SIZES['lstm-seq2seq'])}")
+    exec(compile(code, str(DOCS / "signals.md"), "exec"), {})
+    for command in filter(None, blocks(page("signals.md"), "sh").splitlines()):
+        assert "diagonal.jsonl" in type_in(command)
+
+
+def test_cli_page() -> None:
+    """The page's commands work one after another, and every command has a section."""
+    text = page("cli.md")
+    assert re.findall(r"^## ([a-z-]+)$", text, re.M) == list(COMMANDS)
+    for command in filter(None, blocks(text, "sh").splitlines()):
+        (name, *_) = [run.path.name for run in find_runs(Path("runs")) if run.path.name.endswith("-s0")] or ["none"]
+        assert type_in(command.replace("lstm-seq2seq-s0", name))
