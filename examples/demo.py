@@ -1,8 +1,8 @@
 """The paper's question on generated data, in about four minutes on two CPU cores: `make demo` runs this.
 
 Trains a translator with two seeds and once under uniform attention, and a classifier; compares attention, word
-knowledge and saliency; holds them against the alignment that the generated corpus knows; draws one sentence and the course of
-training.
+knowledge and saliency; holds them against the alignment that the generated corpus knows; draws one sentence and the
+course of training.
 """
 
 import argparse

@@ -16,7 +16,7 @@ NOT_HERE = ("make", "pip", "ktiwprobe check my-model", "ktiwprobe train my-model
 
 def commands() -> list[str]:
     """Every shell command of the README, in order."""
-    blocks = re.findall(r"^```\n(.*?)^```", README, re.M | re.S)
+    blocks = [body for language, body in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S) if not language]
     lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
     return [part.strip() for line in lines for part in line.split("&&") if part.strip()]
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -338,3 +339,18 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path, how: signal.Signals) -> None
     assert rest[-1] == f"ktiwprobe: stopped at step {reached} of {aim}, all saved: go on with --resume"
     assert reached >= 4
     assert not any("Traceback" in line for line in rest)
+
+
+@pytest.mark.slow
+def test_kill_9_of_a_real_model_costs_no_bit(tmp_path: Path) -> None:
+    """The acceptance of the command line: kill -9 during train, then --resume, and the files of an unbroken run."""
+    options = "-o hidden=16 -o checkpoints=every:20 --steps 100 --quiet --resume --runs"
+    command = [str(KTIWPROBE), "train", "lstm-seq2seq", *options.split()]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    with subprocess.Popen([*command, str(tmp_path / "killed")]) as process:
+        while not list(tmp_path.glob("killed/*/*/checkpoints/latest/000040.safetensors")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    subprocess.run([*command, str(tmp_path / "killed")], check=True)
+    assert outcome(the_run(tmp_path / "killed")) == outcome(the_run(tmp_path / "whole"))

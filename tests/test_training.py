@@ -251,7 +251,7 @@ class Empty(tiny.TinyTask):
 @pytest.mark.parametrize(
     ("target", "wishes", "error", "sentence"),
     [
-        (NoLoss, {}, ContractError, r"'odd' has neither loss\(batch\) nor fit\(corpus, save\)"),
+        (NoLoss, {}, ContractError, "'odd' has neither loss nor fit, one of which training needs"),
         (NoParameters, {"attention": "frozen-beta"}, ContractError, r"'odd' has no attention_parameters\(\)"),
         (NoAttend, {"attention": "uniform"}, ContractError, "loss of model 'odd' takes no attend="),
         (NoLoss, {"attention": "uniform"}, UsageError, "'odd' has no attention"),
@@ -352,6 +352,16 @@ class Explodes(tiny.TinyModel):
     def loss(self, batch: Any, **rest: Any) -> Any:
         self.batches += 1
         return super().loss(batch, **rest) * (math.inf if self.batches > 12 else 1)
+
+
+def test_a_state_that_diverged_is_not_saved(run_tiny: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state to resume from is never one without numbers, however often it is saved."""
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", -1.0)
+    with pytest.raises(RunError, match="training diverged by step 13"):
+        run_tiny("odd", registry=registry_with("models", "odd", Explodes))
+    found = the_run(tmp_path / "runs").load_latest()
+    assert found is not None and found[1]["step"] == 12
+    assert all(tensor.isfinite().all() for tensor in found[0].values())
 
 
 def test_weights_that_are_broken_by_the_last_step_are_not_kept(run_tiny: Train, tmp_path: Path) -> None:

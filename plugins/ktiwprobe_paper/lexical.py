@@ -14,10 +14,7 @@ from torch import Tensor, nn
 from ktiwprobe import Batch
 
 LOG2E = math.log2(math.e)
-BLOCK = {
-    "cpu": 3 * 2**20,
-    "cuda": 2**26,
-}  # numbers in flight: on a CPU what a cache holds, on others what keeps them busy
+BLOCK = {"cpu": 3 * 2**20, "cuda": 2**26}  # numbers in flight: what a CPU's cache holds, what keeps a GPU busy
 COLUMNS = 2048  # of the vocabulary at a time; with BLOCK the fastest of the shapes tried, from 128 x 8000 to 4096 x 500
 UNDERFLOW = 1e-25  # a sum of exponentials below this has lost terms
 
@@ -33,14 +30,14 @@ def lexical_log_odds(context: Tensor, state: Tensor, act: Activation, output: nn
     real = batch.y_mask.unsqueeze(-1) & batch.x_mask.unsqueeze(1)  # (B, T, L)
     cells = real.flatten().nonzero().squeeze(-1)  # (N,)
     T, L = real.shape[1:]
-    at_t, at_l = cells // L, cells // (T * L) * L + cells % L  # rows of state, of context
+    t_rows, l_rows = cells // L, cells // (T * L) * L + cells % L  # of state, of context
     gamma = context.new_zeros(real.numel())  # before the block: what outlives it must not lie above it in the heap
     score = Scorer.of(output, size=BLOCK.get(context.device.type, BLOCK["cuda"]))
     state, context, y = state.flatten(0, 1), context.flatten(0, 1), batch.y.flatten()
     for n in range(0, len(cells), score.rows):
-        part = slice(n, n + score.rows)
-        hidden = act(state[at_t[part]].add_(context[at_l[part]]))  # (rows, H)
-        gamma[cells[part]] = score(hidden, y[at_t[part]])
+        cell, t, ell = (index[n : n + score.rows] for index in (cells, t_rows, l_rows))
+        hidden = act(state.index_select(0, t).add_(context.index_select(0, ell)))  # (rows, H)
+        gamma[cell] = score(hidden, y[t])
     return gamma.view_as(real)
 
 
@@ -87,7 +84,8 @@ class Scorer:
     def _carefully(self, hidden: Tensor, y: Tensor) -> Tensor:
         logits: Tensor = self.output(hidden)  # (N, V)
         right = logits.gather(1, y.unsqueeze(1)).squeeze(1)
-        return right - logits.scatter_(1, y.unsqueeze(1), -torch.inf).logsumexp(1)
+        others: Tensor = logits.scatter_(1, y.unsqueeze(1), -torch.inf).logsumexp(1)
+        return right - others
 
 
 def _take(logits: Tensor, y: Tensor) -> Tensor:

@@ -124,15 +124,13 @@ class Seq2Seq(TorchModel):
 
     def encode(self, batch: Batch, gate: Tensor | None = None) -> Encoded:
         """Encoder states, decoder states and the model's own attention; `gate` (B, L) scales source embeddings."""
-        h, start = self._read(batch, gate)
-        bos = torch.full_like(batch.y[:, :1], BOS)
-        s, _ = self.decoder.resume(self.embed[-1](torch.cat([bos, batch.y[:, :-1]], 1)), start)  # (B, T, H)
+        h, s = self._states(batch, gate)
         return Encoded(h, s, self._own(h, s, batch.x_mask))
 
     def beta(self, batch: Batch) -> Tensor:
         """Log-odds of y_t with every head on l alone: β of Eq. 4, all cells at once. (B, T, L)"""
         with torch.no_grad():
-            h, s, _ = self.encode(batch)
+            h, s = self._states(batch, None)
             context, state = self.predict.parts(self._mix([h] * len(self.project)), s)
         return lexical_log_odds(context, state, self.predict.act, self.predict.outer, batch)
 
@@ -164,6 +162,13 @@ class Seq2Seq(TorchModel):
             return self.predict(self._context(alpha, h), s), carry
 
         return step, start
+
+    def _states(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Tensor]:
+        """h, and s from the target shifted by one. (B, L, D), (B, T, H)"""
+        h, start = self._read(batch, gate)
+        bos = torch.full_like(batch.y[:, :1], BOS)
+        s, _ = self.decoder.resume(self.embed[-1](torch.cat([bos, batch.y[:, :-1]], 1)), start)
+        return h, s
 
     def _read(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Carry]:
         """Encoder states (B, L, D), and the decoder's first: of each layer, the mean of the directions' last."""

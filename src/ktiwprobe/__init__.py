@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ktiwprobe.torchmodel import TorchModel
     from ktiwprobe.training import train
 
-# Read when torch loads its thread pool. A waiting thread that spins makes a machine with other work on it crawl: with two
-# threads on two busy cores, training was measured 10 to 20 times slower than with threads that sleep.
+# Read when torch loads its thread pool. A waiting thread that spins makes a machine with other work on it crawl: with
+# two threads on two busy cores, training was measured 10 to 20 times slower than with threads that sleep.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"

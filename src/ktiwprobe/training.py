@@ -100,8 +100,9 @@ class _Trainer:
     def _check_trainable(self) -> None:
         """Say what a model lacks before a run is begun."""
         name, attention = self.recipe.model, self.recipe.attention
-        if not hasattr(self.model, "loss"):
-            raise ContractError(f"model {name!r} has neither loss(batch) nor fit(corpus, save): it cannot be trained")
+        missing = [method for method in ("loss", "parameters", "optimiser") if not hasattr(self.model, method)]
+        if missing:
+            raise ContractError(f"model {name!r} has neither {missing[0]} nor fit, one of which training needs")
         if attention == "frozen-beta" and not hasattr(self.model, "attention_parameters"):
             raise ContractError(f"model {name!r} has no attention_parameters(): frozen-beta must know which learn")
         for method in ("loss", "evaluate") if attention == "uniform" else ():
@@ -131,10 +132,8 @@ class _Trainer:
     def descend(self, target: int) -> None:
         """Gradient steps from wherever the run is to `target`."""
         start = self._restore()
-        keep, look = (
-            steps_of(self.recipe.train_options.checkpoints, target),
-            self.recipe.train_options.evaluated(target),
-        )
+        options = self.recipe.train_options
+        keep, look = steps_of(options.checkpoints, target), options.evaluated(target)
         with self._shown(target, start), stop_when_asked() as asked:
             saved = time.monotonic()
             for step in range(start, target + 1):
@@ -184,7 +183,7 @@ class _Trainer:
         new = step > self.logged
         record = {"step": step, **self._train_loss(step), **evaluate(self.attending, self.validation)} if new else {}
         if math.isnan(record.get("loss", 0.0)):
-            raise RunError(f"training diverged by step {step} (loss nan): lower the learning rate with -o lr=")
+            raise _diverged(step, math.nan)
         if keep and (new or not self.run.checkpoint(step).exists()):
             self.run.save_checkpoint(step, self.model.state())
         if new:
@@ -196,12 +195,12 @@ class _Trainer:
         return float(self.loss_sum) / max(1, self.loss_count)
 
     def _train_loss(self, step: int) -> dict[str, float]:
-        """The mean training loss since the last line; the one place that waits for the device."""
+        """The mean training loss since the last line."""
         if not self.loss_count:
             return {}
         mean = self._mean_loss()
         if not math.isfinite(mean):
-            raise RunError(f"training diverged by step {step} (loss {mean}): lower the learning rate with -o lr=")
+            raise _diverged(step, mean)
         self.loss_sum.zero_()
         self.loss_count = 0
         return {"train_loss": mean}
@@ -210,6 +209,8 @@ class _Trainer:
 
     def _save(self, step: int, target: int) -> None:
         """Everything that the next step depends on: weights, optimiser, random state, running loss."""
+        if not math.isfinite(self._mean_loss()):
+            raise _diverged(step, self._mean_loss())
         tensors = {f"model.{name}": value for name, value in self.model.state().items()}
         for index, slots in self.optimiser.state_dict()["state"].items():
             there = {slot: value for slot, value in slots.items() if value is not None}
@@ -277,6 +278,10 @@ def _check_same(run: Run, recipe: Recipe, corpus: Corpus) -> None:
         raise CorpusError(
             f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another --name"
         )
+
+
+def _diverged(step: int, loss: float) -> RunError:
+    return RunError(f"training diverged by step {step} (loss {loss}): lower the learning rate with -o lr=")
 
 
 def _set_training(model: Any, on: bool) -> None:
