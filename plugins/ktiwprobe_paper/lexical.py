@@ -68,7 +68,7 @@ class Scorer:
     def __call__(self, hidden: Tensor, y: Tensor) -> Tensor:
         """γ of `y` (N,) for `hidden` (N, H). (N,)"""
         N, first = len(y), 0
-        right, others = hidden.new_zeros(2, N)
+        right, others = hidden.new_zeros(N), hidden.new_zeros(N)
         for table, factor in zip(self.tables, self.factors, strict=True):
             C = len(factor)
             logits = torch.mm(hidden, table, out=self.block[: N * C].view(N, C))  # in units of ln 2, bias left out
@@ -84,7 +84,7 @@ class Scorer:
     def _carefully(self, hidden: Tensor, y: Tensor) -> Tensor:
         logits: Tensor = self.output(hidden)  # (N, V)
         right = logits.gather(1, y.unsqueeze(1)).squeeze(1)
-        others: Tensor = logits.scatter_(1, y.unsqueeze(1), -torch.inf).logsumexp(1)
+        others = logits.scatter_(1, y.unsqueeze(1), -torch.inf).logsumexp(1)
         return right - others
 
 

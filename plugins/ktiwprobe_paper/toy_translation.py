@@ -1,8 +1,7 @@
 """A generated pair of languages whose gold alignment is known by construction; the default task.
 
 The source puts the verb before its subject and adjectives after nouns, the target the verb after its subject and
-adjectives before nouns. A verb first, so that the first output does not stand next to the start of the sentence: a
-recurrent decoder starts from the encoder's last state, which knows that word, and would learn not to look at it.
+adjectives before nouns.
 
     fatuti nu kozalo tafoma sul kitoro   ->   tafomig kozalung fatuten auf der kitorung
 
@@ -203,7 +202,7 @@ class Speaker:
 class ToyTranslation:
     """Translation between two invented languages, gold alignment known."""
 
-    training_defaults: ClassVar[Mapping[str, Any]] = {"steps": 800}
+    training_defaults: ClassVar[Mapping[str, Any]] = {"steps": 350, "batch": 32}
 
     @dataclass(frozen=True)
     class Options:

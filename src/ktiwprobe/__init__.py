@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from ktiwprobe.torchmodel import TorchModel
     from ktiwprobe.training import train
 
-# Read when torch loads its thread pool. A waiting thread that spins makes a machine with other work on it crawl: with
-# two threads on two busy cores, training was measured 10 to 20 times slower than with threads that sleep.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Read when torch loads its thread pool (GNU OpenMP): how long a waiting thread spins before it sleeps. By default so
+# long that on a machine with other work training crawls: on two cores with one other busy process two threads made 0.2
+# steps a second, with this 2, and on free cores as many as before (16).
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.1.0"
 

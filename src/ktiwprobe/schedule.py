@@ -27,8 +27,8 @@ def _endless(schedule: str) -> Iterable[int]:
 
 
 def _log_spaced() -> Iterator[int]:
-    """0, then five a decade: 10, 16, 25, 40, 63, 100 ..."""
-    yield 0
+    """0, then five a decade: 4, 6, 10, 16, 25, 40, 63, 100 ..."""
+    yield from (0, 4, 6)
     for power in count(1):
         for tenths in (10, 16, 25, 40, 63):
             yield tenths * 10**power // 10

@@ -177,7 +177,8 @@ def test_ambiguity_and_synonyms(translation: Corpus) -> None:
 def test_a_particle_bends_some_words_and_chance_others() -> None:
     """The second sense of a bent word comes exactly where a particle follows, that of a free word anywhere."""
     corpus, lexicon = load(ToyTranslation), Lexicon(0, ToyTranslation.Options().words)
-    second = {w.text: (w.bent, w.senses[1][0]) for w in lexicon.nouns.words + lexicon.verbs.words if len(w.senses) > 1}
+    words = (*lexicon.nouns.words, *lexicon.verbs.words)
+    second = {word.text: (word.bent, word.senses[1][0]) for word in words if len(word.senses) > 1}
     free: Counter[tuple[bool, bool]] = Counter()
     for example in examples(corpus):
         for t, position, _ in links(example):
