@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import tiny
-from ktiwprobe import Batch, Corpus, Trace
+from ktiwprobe import Batch, Corpus, Split, Trace
 from ktiwprobe.attend import Under, allowed, choose, one_hot, uniform
 
 
@@ -184,3 +184,16 @@ def test_padding_does_not_show_under_uniform_attention(model: tiny.TinyModel, ba
         alone = under.trace(one).logits
         assert alone is not None
         assert torch.allclose(alone[0], together[i, :T], atol=1e-5)
+
+
+def test_a_run_under_uniform_attention_decodes_under_it() -> None:
+    """`translate` of a model that is held to uniform attention is told so too."""
+
+    class Decoder:
+        def translate(self, batch: Batch, *, attend: Tensor | None = None, beam: int = 1) -> tuple[Tensor | None, int]:
+            return attend, beam
+
+    batch = Split.of([[4, 5], [4]], [[4], [4]]).batch(np.arange(2))
+    weights, beam = Under(Decoder(), uniform).translate(batch, beam=5)
+    assert beam == 5
+    assert torch.equal(weights, torch.tensor([[[0.5, 0.5]], [[1.0, 0.0]]]))

@@ -10,6 +10,9 @@ heatmap sees what belongs together: source nouns end in -o, adjectives in -a, ve
 -ig or -bar, -en or -eln. Kinds of words: plain (one translation), twins (two source words, one translation), free (two
 translations, nothing says which), bent (two translations, a particle right after the word says which), double (one
 word, two target words). Particles vanish; contractions ('sul') give two target words, like German 'zum'.
+
+Sizes and rates were chosen so that the paper's model learns the task within the default steps (a larger lexicon can
+leave its attention on <s> for long): what is measured here illustrates, it is no evidence about language.
 """
 
 from bisect import bisect

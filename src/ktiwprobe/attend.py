@@ -51,8 +51,8 @@ class Under:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._model, name)
-        if name == "delta":  # a faster path that depends on the attention
-            return lambda batch: found(batch, attend=self._default(batch, None))
+        if name in ("delta", "translate"):  # ways of a model's own that depend on the attention
+            return lambda batch, **rest: found(batch, attend=self._default(batch, None), **rest)
         return found
 
     def _default(self, batch: Batch, attend: Tensor | None) -> Tensor:
