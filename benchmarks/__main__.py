@@ -1,15 +1,15 @@
-"""`python -m benchmarks`: every measurement, one after another, with the machine they were made on."""
+"""`python -m benchmarks`: every measurement, each in a process of its own, with the machine they were made on."""
 
 import datetime
 import os
 import platform
-from importlib import import_module
+import subprocess
+import sys
 
 import torch
 
+where = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}"
+print(f"{datetime.date.today()}, {where}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
 for name in ("startup", "metrics", "trainer", "beta"):
-    if name == "startup":
-        where = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}"
-        print(f"{datetime.date.today()}, {where}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
     print(f"\n== {name}", flush=True)
-    import_module(f"benchmarks.{name}").main()
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
