@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ktiwprobe.training import train
 
 # Read when torch loads its thread pool (GNU OpenMP): how long a waiting thread spins before it sleeps. By default so
-# long that training crawls beside other work: on two cores that were also busy with something else, two threads made 0.2
+# long that training crawls beside other work: on two cores that were also busy with other work, two threads made 0.2
 # steps a second, with this about 2. On free cores readings of the two were 11 to 16 against 11 to 17: no clear loss.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
