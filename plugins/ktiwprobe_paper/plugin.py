@@ -20,3 +20,6 @@ def register_tasks(register: Register) -> None:
     register(
         "toy-sentiment", "ktiwprobe_paper.toy_sentiment:ToySentiment", summary="generated, polarity words and negation"
     )
+    register("copy", "ktiwprobe_paper.sequences:Copy", summary="repeat a sequence of symbols; vocabulary=40 is hard")
+    register("permute", "ktiwprobe_paper.sequences:Permute", summary="repeat a sequence in one fixed other order")
+    register("keyword", "ktiwprobe_paper.sequences:Keyword", summary="does word 1 occur in a sequence of 40")

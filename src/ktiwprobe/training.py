@@ -24,6 +24,7 @@ from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.schedule import steps_of
 
+EVALUATED_CELLS = 2**17  # T x L of a batch: large enough for a recurrent layer to be busy
 SECONDS_BETWEEN_SAVES = 60.0  # what a kill -9 can cost
 
 
@@ -88,7 +89,7 @@ class _Trainer:
         self.recipe, self.run, self.corpus, self.device, self.progress = recipe, run, corpus, device, progress
         self.model, self.attending = model, recipe.under_attention(model)
         split = corpus.split("validation")
-        self.validation = [split.batch(rows).to(device) for rows in split.by_length()]
+        self.validation = [split.batch(rows).to(device) for rows in split.by_length(cells=EVALUATED_CELLS)]
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # since the last line of the log
         self.loss_count = 0
         self.logged = -1  # the step of the last line of the log
