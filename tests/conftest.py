@@ -5,6 +5,7 @@ tiny_run        a finished run of tiny-model on tiny-task, seed 0, 30 steps, che
                 own for each test, in the folder `tmp_path / "runs"` (pass that as `runs=`), so it may be damaged
 tiny_corpus     the corpus of tiny-task
 run_tiny        trains tiny-model below tmp_path, as it is told
+installed_tiny  tests/tiny.py as an installed plugin, for this process and those it starts
 """
 
 from __future__ import annotations
@@ -61,3 +62,10 @@ def run_tiny(tiny_registry: Registry, tmp_path: Path) -> Callable[..., Run]:
         return train(model, task, **{**settled, **wishes})
 
     return go
+
+
+@pytest.fixture
+def installed_tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point that any process with this one's path finds."""
+    tiny.install(tmp_path / "site", "tiny", "tiny")
+    monkeypatch.syspath_prepend(tmp_path / "site")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ktiwprobe import build_registry
 from ktiwprobe.cli import COMMANDS, main
+from ktiwprobe.experiments import reproduce
 from ktiwprobe.hookspecs import PROJECT
 from ktiwprobe.registry import KINDS
 from ktiwprobe.run import find_runs
@@ -67,6 +69,16 @@ def test_plugins_page_has_everything() -> None:
     variables = ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_STRICT_PLUGINS", "KTIWPROBE_RUNS")
     for word in (*members.split(), *variables, *(f"register_{kind}" for kind in KINDS), f"entry-points.{PROJECT}"):
         assert word in text, word
+
+
+def test_experiments_page() -> None:
+    """The page's experiment runs in worker processes and answers; every experiment of ours has a line."""
+    names: dict[str, object] = {"__name__": "docs_experiments"}
+    exec(compile(blocks(page("experiments.md"), "python"), str(DOCS / "experiments.md"), "exec"), names)
+    report = reproduce("wider", scale="small", registry=names["registry"])  # type: ignore[arg-type]
+    assert report.result.verdict.startswith("Accuracy at step 20 is 0.")
+    for name in build_registry().names("experiments"):
+        assert f"| `{name}` |" in page("experiments.md"), name
 
 
 def test_signals_page() -> None:

@@ -24,7 +24,8 @@ def commands() -> list[str]:
 @pytest.mark.xdist_group("readme")
 def test_every_command_works(tmp_path: Path) -> None:
     """The README's commands, one after another in an empty folder, exit with 0 and say something."""
-    small = {"train": ["--steps", "10", "-o", "validation=30", "-o", "hidden=32"]}
+    sizes = ["--steps", "10", "-o", "validation=30", "-o", "hidden=32"]
+    small = {"train": sizes, "sweep": sizes}
     run = [c for c in commands() if not c.startswith(NOT_HERE)]
     assert len(run) > 6
     for command in run:

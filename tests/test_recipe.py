@@ -157,8 +157,26 @@ def test_a_stream_has_no_epochs(tiny_registry: Registry) -> None:
         made.steps(made.corpus())
 
 
+def test_an_epoch_is_known_where_the_training_split_is_finite(tiny_registry: Registry, tiny_corpus: Corpus) -> None:
+    """Its length depends on the batch, and a schedule of epochs on it."""
+    made = recipe(tiny_registry, checkpoints="epochs", batch=16, epochs=2)
+    assert made.epoch(tiny_corpus) == 3
+    assert made.train_options.kept(made.steps(tiny_corpus), epoch=3) == {0, 3, 6}
+    assert recipe(tiny_registry, "tiny-stream").epoch(recipe(tiny_registry, "tiny-stream").corpus()) is None
+
+
+@pytest.mark.parametrize("schedule", ["checkpoints", "evaluations"])
+def test_a_stream_has_no_epochs_to_keep(tiny_registry: Registry, schedule: str) -> None:
+    """Asking for them is refused before a run is begun."""
+    made = recipe(tiny_registry, "tiny-stream", steps=5, **{schedule: "epochs"})
+    with pytest.raises(OptionError, match="a stream has no epochs: write every:N"):
+        made.steps(made.corpus())
+
+
 def test_evaluations_come_on_top_of_checkpoints() -> None:
     """Every checkpoint is evaluated, and more steps if asked for."""
+    assert TrainOptions(checkpoints="epochs", evaluations="0,2").evaluated(9, epoch=4) == {0, 2, 4, 8, 9}
+    assert TrainOptions(checkpoints="5", evaluations="epochs").evaluated(9, epoch=4) == {0, 4, 5, 8, 9}
     assert TrainOptions(checkpoints="0,10").evaluated(20) == {0, 10, 20}
     assert TrainOptions(checkpoints="0,10", evaluations="every:4").evaluated(20) == {0, 4, 8, 10, 12, 16, 20}
 
@@ -234,6 +252,19 @@ def test_attention_that_a_model_does_not_have_is_refused(tiny_registry: Registry
 
 
 # back from a record
+
+
+def test_the_record_says_what_best_means(tiny_corpus: Corpus) -> None:
+    """A model class may say by which measure it is best, accuracy if it does not; no other word will do."""
+    plugins = {"tiny": tiny}
+    for best_by in ("loss", "bleu"):
+        model = type("Judged", (tiny.TinyModel,), {"best_by": best_by})
+        plugins |= {best_by: claim("models", f"by-{best_by}", model)}  # type: ignore[dict-item]
+    registry = build_registry(plugins)
+    found = {name: make_recipe(registry, name).record(tiny_corpus, None) for name in ("tiny-count", "by-loss")}
+    assert {name: record["best_by"] for name, record in found.items()} == {"tiny-count": "accuracy", "by-loss": "loss"}
+    with pytest.raises(ContractError, match="best_by of model 'by-bleu' is 'bleu': it must be accuracy or loss or"):
+        make_recipe(registry, "by-bleu").record(tiny_corpus, None)
 
 
 def test_a_record_gives_the_recipe_back(tiny_registry: Registry, tiny_corpus: Corpus, tmp_path: Path) -> None:

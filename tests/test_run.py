@@ -229,6 +229,17 @@ def test_the_best_step_is_the_earliest_of_equals_with_a_checkpoint(tiny_run: Run
     assert tiny_run.performance() == {0: 0.1, 10: 0.5, 20: 0.5, 30: 0.2}
 
 
+def test_what_is_best_is_the_models_word(tiny_run: Run) -> None:
+    """The record says by which measure; one that does not, of an older version, means accuracy."""
+    log_of(tiny_run, accuracy=[0.1, 0.5, 0.4, 0.2, 0.9], loss=[3.0, 2.0, 1.0, 2.0, 0.1], perplexity=[9, 9, 9, 2, 1])
+    assert tiny_run.record["best_by"] == "accuracy"
+    for best_by, step in (("accuracy", 10), ("loss", 20), ("perplexity", 30), (None, 10)):
+        record = {key: value for key, value in tiny_run.record.items() if key != "best_by"}
+        run = Run.create(tiny_run.path, record | ({"best_by": best_by} if best_by else {}))
+        assert run.best_step() == step
+        assert run.best_step("loss") == 20
+
+
 def test_a_run_without_evaluated_checkpoint_has_no_best_step(tiny_run: Run) -> None:
     """A run that was killed before its first evaluation says so."""
     tiny_run.cut_log(-1)
@@ -326,3 +337,11 @@ def test_signals_have_a_place_of_their_own(tiny_run: Run) -> None:
     """Split, step and probe make the path."""
     path = tiny_run.signal_path("validation", 50, "beta").relative_to(tiny_run.path)
     assert str(path) == "signals/validation/000050/beta.safetensors"
+
+
+def test_what_a_run_reached_is_read_without_its_contents(tiny_run):
+    """The quick answer is the checked one; a run without a state has reached nothing."""
+    assert tiny_run.reached() == tiny_run.progress() == (30, 30)
+    for file in (tiny_run.path / "checkpoints/latest").iterdir():
+        file.unlink()
+    assert tiny_run.reached() == tiny_run.progress() == (-1, 30)

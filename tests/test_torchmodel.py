@@ -1,4 +1,4 @@
-"""TorchModel: loss and evaluation by definition, whatever stands on the padding."""
+"""TorchModel and NeuralModel: loss and evaluation by definition, whatever stands on the padding."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tiny
-from ktiwprobe import Batch, Corpus, TorchModel, Trace
+from ktiwprobe import Batch, Corpus, NeuralModel, TorchModel, Trace
 from ktiwprobe.errors import ContractError
 
 
@@ -132,6 +132,20 @@ def test_an_author_who_forgets_a_method_is_told_which(batch: Batch, tiny_corpus:
         Empty.build(tiny_corpus, None)
     with pytest.raises(NotImplementedError, match=r"Empty needs trace\(batch, attend=, gate=\)"):
         Empty().trace(batch)
+
+
+def test_a_model_without_attention_has_no_trace(tiny_corpus: Corpus) -> None:
+    """NeuralModel brings optimiser and state, and nothing by which the core would take it for an attention model."""
+
+    class Empty(NeuralModel):
+        pass
+
+    for member in ("trace", "sites", "loss", "evaluate"):
+        assert not hasattr(NeuralModel, member) and hasattr(TorchModel, member)
+    assert issubclass(TorchModel, NeuralModel)
+    assert NeuralModel.best_by == "accuracy"
+    with pytest.raises(NotImplementedError, match=r"Empty needs build\(corpus, options\)"):
+        Empty.build(tiny_corpus, None)
 
 
 def test_the_optimiser_learns(model: tiny.TinyModel, batch: Batch) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -159,3 +160,11 @@ def register_models(register: Any) -> None:
     """Two models."""
     register("tiny-model", TinyModel, summary="embedding attention")
     register("tiny-count", TinyCount, summary="co-occurrence counts")
+
+
+def install(folder: Path, name: str, module: str) -> None:
+    """What pip leaves of a distribution with one entry point."""
+    info = folder / f"{name}-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[ktiwprobe]\n{name} = {module}\n")

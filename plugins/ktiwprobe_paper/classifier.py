@@ -23,7 +23,7 @@ from ktiwprobe_paper.recurrent import Recurrent
 class Encoded(NamedTuple):
     """All that does not depend on a chosen attention."""
 
-    h: Tensor  # (B, L, 2 * H)
+    h: Tensor  # (B, L, D)
     alpha: Tensor  # (B, 1, L): the model's own
 
 
@@ -39,14 +39,16 @@ class Classifier(TorchModel):
 
         embedding: int = option(300, low=1, help="width of word embeddings")
         hidden: int = option(256, low=1, help="width of states, per direction")
+        bidirectional: bool = option(True, help="whether the encoder reads both ways")
 
     def __init__(self, words: int, options: Options) -> None:
         super().__init__()
         H = options.hidden
         self.embed = nn.Embedding(words, options.embedding)
-        self.encoder = Recurrent("lstm", options.embedding, H, bidirectional=True)
-        self.look = nn.Sequential(nn.Linear(2 * H, H), nn.ReLU(), nn.Linear(H, 1))
-        self.decide = nn.Linear(2 * H, 1)
+        self.encoder = Recurrent("lstm", options.embedding, H, bidirectional=options.bidirectional)
+        D = self.encoder.width
+        self.look = nn.Sequential(nn.Linear(D, H), nn.ReLU(), nn.Linear(H, 1))
+        self.decide = nn.Linear(D, 1)
 
     @classmethod
     def build(cls, corpus: Corpus, options: Options) -> Classifier:

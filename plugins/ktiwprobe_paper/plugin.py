@@ -6,9 +6,16 @@ from ktiwprobe.hookspecs import Register
 
 @hookimpl
 def register_models(register: Register) -> None:
-    """The paper's two models."""
+    """The paper's two models, and three with word knowledge but no attention."""
     register("lstm-seq2seq", "ktiwprobe_paper.seq2seq:Seq2Seq", summary="LSTM or GRU translator with dot attention")
     register("lstm-classifier", "ktiwprobe_paper.classifier:Classifier", summary="bi-LSTM classifier with attention")
+    register("bow-proxy", "ktiwprobe_paper.bow_proxy:BowProxy", summary="softmax of averaged word embeddings")
+    register("ibm1", "ktiwprobe_paper.ibm1:Ibm1", summary="IBM Model 1: word translation by counts, then EM")
+    register(
+        "logistic-regression",
+        "ktiwprobe_paper.logistic:LogisticRegression",
+        summary="bag-of-words classifier, its penalty chosen on validation",
+    )
 
 
 @hookimpl
@@ -23,3 +30,21 @@ def register_tasks(register: Register) -> None:
     register("copy", "ktiwprobe_paper.sequences:Copy", summary="repeat a sequence of symbols; vocabulary=40 is hard")
     register("permute", "ktiwprobe_paper.sequences:Permute", summary="repeat a sequence in one fixed other order")
     register("keyword", "ktiwprobe_paper.sequences:Keyword", summary="does word 1 occur in a sequence of 40")
+
+
+@hookimpl
+def register_experiments(register: Register) -> None:
+    """The paper's claims."""
+    home = "ktiwprobe_paper.experiments"
+    for name, target, summary in (
+        ("copying", "copying:Copying", "3.3: attention fails when word knowledge cannot be learned"),
+        ("multihead", "multihead:Multihead", "5.2: one good head rescues seven bad ones"),
+        ("locality", "locality:Locality", "6.1: what is known of a word does not stay at its place"),
+        ("permutation-function", "permutation:PermutationFunction", "6.2: attention is not a free variable"),
+        ("frozen-beta", "frozen:FrozenBeta", "A.6: attention alone learns little"),
+        ("optimal-attention", "optimal:OptimalAttention", "A.1: where the best attention goes"),
+        ("initial-gradient", "gradient:InitialGradient", "4.1, A.2: the proxy's first gradient is the count table"),
+        ("count-table", "counts:CountTable", "4.2, 4.3: the proxy counts as IBM Model 1 does"),
+        ("logistic-proxy", "logistic_proxy:LogisticProxy", "A.10: the proxy is a logistic regression"),
+    ):
+        register(name, f"{home}.{target}", summary=summary)

@@ -19,6 +19,7 @@ from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.data import BOS
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_paper.decoding import Step, beam_search, greedy
+from ktiwprobe_paper.drawing import redraw
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds
 from ktiwprobe_paper.recurrent import Carry, Recurrent
 
@@ -78,6 +79,14 @@ class Seq2Seq(TorchModel):
         heads: int = option(1, low=1, help="attention heads, each with its own map and context projection")
         combine: Literal["mean", "sum"] = option("mean", help="how the contexts of heads become one")
         embeddings: Literal["shared", "separate"] = option("shared", help="shared needs one joint vocabulary")
+        init: int | None = option(None, low=0, help="seed of the first weights, heads excepted; none: the run's seed")
+        head_inits: tuple[int, ...] = option(
+            (), low=0, help="a seed for the first weights of each head; none: the run's"
+        )
+
+        def __post_init__(self) -> None:
+            if self.head_inits and len(self.head_inits) != self.heads:
+                raise ValueError(f"head_inits has {len(self.head_inits)} seeds for {self.heads} heads")
 
     def __init__(self, source_size: int, target_size: int, options: Options) -> None:
         super().__init__()
@@ -92,6 +101,10 @@ class Seq2Seq(TorchModel):
         self.predict = Predictor(H, target_size, options.output, options.activation)
         self.share = 1 / options.heads if options.combine == "mean" else 1.0
         self.sites = tuple(f"h{k}" for k in range(options.heads)) if options.heads > 1 else ()
+        if options.init is not None:
+            redraw((self.embed, self.encoder, self.decoder, self.predict), options.init)
+        for look, project, seed in zip(self.look, self.project, options.head_inits, strict=False):
+            redraw((look, project), seed)
 
     @classmethod
     def build(cls, corpus: Corpus, options: Options) -> Seq2Seq:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktiwprobe.registry import build_registry
     from ktiwprobe.run import Run
     from ktiwprobe.signals import Signal
-    from ktiwprobe.torchmodel import TorchModel
+    from ktiwprobe.torchmodel import NeuralModel, TorchModel
     from ktiwprobe.training import train
 
 # Read when torch loads its thread pool (GNU OpenMP): how long a waiting thread spins before it sleeps. By default so
@@ -43,7 +43,7 @@ _HOMES = {
     "registry": ("build_registry",),
     "run": ("Run",),
     "signals": ("Signal",),
-    "torchmodel": ("TorchModel",),
+    "torchmodel": ("NeuralModel", "TorchModel"),
     "training": ("train",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -56,6 +56,7 @@ __all__ = [
     "Example",
     "KtiwprobeError",
     "Model",
+    "NeuralModel",
     "Run",
     "Signal",
     "Split",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -108,3 +108,89 @@ def _draw(axis: Any, lines: Mapping[str, Points], colours: Sequence[str], style:
         steps = sorted(points)
         colour = colours[i % len(colours)]
         axis.plot(steps, [points[s] for s in steps], style, marker="o", markersize=3, color=colour, label=label)
+
+
+def trials(
+    panels: Mapping[str, Mapping[str, Sequence[Points]]],
+    *,
+    ylabel: str,
+    xlabel: str = "training step",
+    scale: tuple[str, str] = ("linear", "linear"),
+    ylim: tuple[float | None, float | None] | None = None,
+    each: bool = True,
+) -> Figure:
+    """Repeated trials over steps, a panel by its title, a colour by its label: every trial as a thin line and their
+    median (`each`), or the median on a band from the 10th to the 90th percentile; labels stand at the lines' ends.
+    """
+    figure = Figure(figsize=(1.2 + 4.4 * len(panels), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    labels = list(dict.fromkeys(label for groups in panels.values() for label in groups))
+    for axis, (title, groups) in zip(axes, panels.items(), strict=True):
+        axis.set_xscale(scale[0], **({"linthresh": 10} if scale[0] == "symlog" else {}))
+        axis.set_yscale(scale[1])
+        axis.set(xlabel=xlabel, title=title)
+        axis.spines[["top", "right"]].set_visible(False)
+        ends = {}
+        for label, lines in groups.items():
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            ends[label] = _draw_trials(axis, lines, colour, each=each)
+        if ylim:
+            axis.set_ylim(*ylim)
+        _label_ends(axis, ends, {label: COLOURS[labels.index(label) % len(COLOURS)] for label in groups})
+    axes[0].set_ylabel(ylabel)
+    return figure
+
+
+def _draw_trials(axis: Any, lines: Sequence[Points], colour: str, *, each: bool) -> tuple[float, float]:
+    """Draw one group; returns where its median ends."""
+    steps = sorted(set.intersection(*(set(line) for line in lines)))
+    values = np.array([[line[step] for step in steps] for line in lines], float)  # (trials, steps)
+    middle = np.nanmedian(values, 0)
+    if each:
+        for row in values:
+            axis.plot(steps, row, color=colour, linewidth=0.7, alpha=0.45)
+    elif len(lines) > 1:
+        low, high = np.nanpercentile(values, (10, 90), axis=0)
+        axis.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+    axis.plot(steps, middle, color=colour, linewidth=2)
+    return float(steps[-1]), float(middle[-1])
+
+
+def _label_ends(axis: Any, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
+    """Each label beside the end of its line, moved apart where they would meet."""
+    to_share = (axis.transData + axis.transAxes.inverted()).transform
+    order = sorted(ends, key=lambda label: ends[label][1])
+    heights = [float(np.clip(to_share(ends[label])[1], 0.02, 0.98)) for label in order]
+    gap = 0.075
+    for i in range(1, len(heights)):
+        heights[i] = max(heights[i], heights[i - 1] + gap)
+    excess = max(0.0, heights[-1] - 0.98) if heights else 0.0
+    for label, height in zip(order, heights, strict=True):
+        place = {"transform": axis.transAxes, "va": "center", "ha": "left", "fontsize": 9, "clip_on": False}
+        axis.text(1.02, height - excess, label, color=colours[label], **place)
+
+
+class Panel(NamedTuple):
+    """A table of numbers to be drawn, and what its rows and columns are called where they have names."""
+
+    values: NDArray[Any]
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+
+
+def matrices(panels: Mapping[str, Panel], *, ylabel: str, xlabel: str) -> Figure:
+    """Tables of numbers as pictures, each on a scale of its own that begins at 0."""
+    figure = Figure(figsize=(3.5 * len(panels), 3.9), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, panel) in zip(axes, panels.items(), strict=True):
+        image = axis.imshow(panel.values, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+        axis.set(title=title, xlabel=xlabel)
+        if panel.rows:
+            axis.set_yticks(range(len(panel.rows)), panel.rows, fontsize=7)
+        if panel.columns:
+            turned = {"rotation": 90} if len(panel.columns) > 4 else {}
+            axis.set_xticks(range(len(panel.columns)), panel.columns, fontsize=7, **turned)
+        axis.tick_params(length=0)
+        figure.colorbar(image, ax=axis, shrink=0.6)
+    axes[0].set_ylabel(ylabel)
+    return figure

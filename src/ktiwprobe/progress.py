@@ -5,8 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """How far one of many jobs is."""
+
+    name: str
+    step: int
+    target: int
+    record: Mapping[str, Any]  # the newest line of its log
 
 
 class Progress:
@@ -20,6 +31,12 @@ class Progress:
 
     def evaluated(self, record: Mapping[str, Any]) -> None:
         """A line of the log was written."""
+
+    def jobs(self, running: Sequence[JobState]) -> None:
+        """How far the jobs that run now are; heard about once a second."""
+
+    def job_ended(self, name: str, how: str) -> None:
+        """One of many jobs is over."""
 
     def say(self, sentence: str) -> None:
         """Something a person should know."""

@@ -4,7 +4,7 @@ B is the batch, S the sites (layers x heads), T the outputs, L the inputs, V the
 translator with T = 1 and V = 2, so nothing below knows which of the two it serves.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -84,6 +84,10 @@ Metric = Callable[[NDArray[np.floating], NDArray[np.floating]], NDArray[np.float
 class Experiment(Protocol):
     """One claim: what to run, and what follows from it."""
 
+    claim: ClassVar[str]  # a sentence, and where the paper says it
+    seeds: ClassVar[Sequence[int]]  # at paper scale, unless the user says otherwise
+    small_seeds: ClassVar[Sequence[int]]  # at small scale
+
     def run(self, context: Any) -> Any:
-        """Table, figures and verdict."""
+        """Train what is needed, measure it, and say what follows: an experiments.Result from an experiments.Context."""
         ...

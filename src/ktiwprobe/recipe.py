@@ -28,7 +28,7 @@ from ktiwprobe.errors import (
 )
 from ktiwprobe.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
 from ktiwprobe.registry import Registry
-from ktiwprobe.run import Run
+from ktiwprobe.run import MEASURES, Run
 from ktiwprobe.schedule import steps_of
 
 Attention = Literal["learned", "uniform", "frozen-beta"]
@@ -45,18 +45,22 @@ class TrainOptions:
     steps: int | None = option(None, low=0, help="updates; else from epochs")
     epochs: int | None = option(None, low=1, help="passes over the training split, where steps are not given")
     checkpoints: str = option(
-        "log", help="log, paper-translation, paper-classification, every:N, or steps such as 0,10,100"
+        "log", help="log, paper-translation, paper-classification, epochs, every:N, or steps such as 0,10,100"
     )
     evaluations: str = option("checkpoints", help="further steps to evaluate at, written the same way")
 
     def __post_init__(self) -> None:
         for schedule in {self.checkpoints, self.evaluations} - {"checkpoints"}:
-            steps_of(schedule, 0)
+            steps_of(schedule, 0, epoch=1)
 
-    def evaluated(self, last: int) -> set[int]:
+    def kept(self, last: int, *, epoch: int | None = None) -> set[int]:
+        """The steps to keep checkpoints of; an epoch has `epoch` steps."""
+        return steps_of(self.checkpoints, last, epoch=epoch)
+
+    def evaluated(self, last: int, *, epoch: int | None = None) -> set[int]:
         """The steps to evaluate at: those of the checkpoints, and more if asked for."""
-        more = set() if self.evaluations == "checkpoints" else steps_of(self.evaluations, last)
-        return steps_of(self.checkpoints, last) | more
+        more = set() if self.evaluations == "checkpoints" else steps_of(self.evaluations, last, epoch=epoch)
+        return self.kept(last, epoch=epoch) | more
 
 
 @dataclass(frozen=True)
@@ -116,13 +120,18 @@ class Recipe:
 
     def steps(self, corpus: Corpus) -> int:
         """How many updates the training is to have."""
-        options = self.train_options
+        options, epoch = self.train_options, self.epoch(corpus)
+        options.evaluated(0, epoch=epoch)  # refuses a schedule of epochs that there are not, before a run is begun
         if options.steps is not None:
             return options.steps
-        train = corpus.splits["train"]
-        if not isinstance(train, Split):
+        if epoch is None:
             raise OptionError(f"task {self.task!r} is an endless stream: say how long to train with --steps")
-        return (options.epochs or 1) * -(-len(train) // options.batch)
+        return (options.epochs or 1) * epoch
+
+    def epoch(self, corpus: Corpus) -> int | None:
+        """How many updates an epoch has; None for a stream, which has no epochs."""
+        train = corpus.splits["train"]
+        return -(-len(train) // self.train_options.batch) if isinstance(train, Split) else None
 
     def record(self, corpus: Corpus, model: Any) -> Values:
         """What run.json says."""
@@ -140,6 +149,7 @@ class Recipe:
             },
             "identity": list(self.identity),
             "sites": list(getattr(model, "sites", ())),
+            "best_by": self._best_by(),
             "corpus": corpus.fingerprints,
             "owners": {
                 "task": _owner(self.registry, "tasks", self.task),
@@ -147,6 +157,13 @@ class Recipe:
             },
             "versions": _versions(self.registry),
         }
+
+    def _best_by(self) -> str:
+        """By which measure the model's best checkpoint is found."""
+        measure = str(getattr(self.registry.load("models", self.model), "best_by", "accuracy"))
+        if measure not in MEASURES:
+            raise ContractError(f"best_by of model {self.model!r} is {measure!r}: it must be {' or '.join(MEASURES)}")
+        return measure
 
 
 def make_recipe(

@@ -23,6 +23,7 @@ from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNa
 
 SCHEMA = 1
 KEYS = {"task", "model", "attention", "seed", "steps", "options", "identity", "corpus", "owners"}  # every run.json has
+MEASURES = ("accuracy", "loss", "perplexity")  # of every line of the log
 LOWER_IS_BETTER = ("loss", "perplexity")
 
 
@@ -143,8 +144,9 @@ class Run:
         steps = set(self.steps())
         return {r["step"]: r[measure] for r in self.log() if r["step"] in steps and measure in r}
 
-    def best_step(self, measure: str = "accuracy") -> int:
-        """The checkpoint that performs best; the earliest of equals."""
+    def best_step(self, measure: str | None = None) -> int:
+        """The checkpoint that performs best by `measure`, else by the model's own; the earliest of equals."""
+        measure = measure or str(self.record.get("best_by", "accuracy"))  # older records do not say
         curve = self.performance(measure)
         if not curve:
             raise RunError(f"run {self.name} has no evaluated checkpoint: train it on with --resume")
@@ -202,6 +204,14 @@ class Run:
         """The last step saved whole, -1 if none was, and the step to reach: unequal if the run was interrupted."""
         found = self.load_latest()
         return (-1, int(self.record["steps"])) if found is None else (int(found[1]["step"]), int(found[1]["target"]))
+
+    def reached(self) -> tuple[int, int]:
+        """The same by what the newest state says of itself: quick, its contents unread."""
+        files = _by_step(self.path / "checkpoints" / "latest")
+        if not files:
+            return -1, int(self.record["steps"])
+        meta = storage.read_meta(files[max(files)])
+        return int(meta["step"]), int(meta["target"])
 
     # signals
 

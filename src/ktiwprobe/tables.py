@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktiwprobe.agreement import Agreement
@@ -65,6 +65,19 @@ def _table(results: Sequence[Agreement]) -> str:
     if result.ties:
         lines.append(f"in {result.ties} rows the highest value of u is tied: the first counts")
     return "\n".join(lines)
+
+
+def cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Records as rows of text under a head; what a record lacks is a dash."""
+    heads = list(dict.fromkeys(key for record in records for key in record))
+    return [heads, *([text_of(record.get(head)) for head in heads] for record in records)]
+
+
+def text_of(value: Any) -> str:
+    """A value as people read it in a table."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def align(rows: Sequence[Sequence[Any]]) -> str:

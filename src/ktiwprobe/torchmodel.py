@@ -1,6 +1,7 @@
-"""TorchModel: the optional base class of neural models, which brings loss, evaluation, optimiser and state.
+"""NeuralModel and TorchModel: the optional base classes of neural models, without attention and with it.
 
-An author writes `build` and `trace`; everything else here may be overridden, none of it has to be.
+NeuralModel brings optimiser and state; its author writes `build`, `loss`, `evaluate` and `beta`. TorchModel brings loss
+and evaluation too; its author writes `build` and `trace`. All of it may be overridden, none of it has to be.
 """
 
 from __future__ import annotations
@@ -18,18 +19,43 @@ from ktiwprobe.options import NoOptions
 from ktiwprobe.protocols import State, Trace
 
 
-class TorchModel(nn.Module):
-    """A neural attention model. Train mode means dropout on; the core switches it."""
+class NeuralModel(nn.Module):
+    """A neural model, trained by gradient steps. Train mode means dropout on; the core switches it.
+
+    It has no `trace`, for by that the core knows a model with attention.
+    """
 
     Options: ClassVar[type] = NoOptions
     training_defaults: ClassVar[Mapping[str, Any]] = {}  # train options that suit this model
     default_task: ClassVar[str] = "toy-translation"
-    sites: tuple[str, ...] = ()  # names of the S sites, where alpha has them
+    best_by: ClassVar[str] = "accuracy"  # which checkpoint is the best: or by the lowest loss or perplexity
 
     @classmethod
-    def build(cls, corpus: Corpus, options: Any) -> TorchModel:
+    def build(cls, corpus: Corpus, options: Any) -> NeuralModel:
         """A fresh model for `corpus`; the random seed is already set."""
         raise NotImplementedError(f"{cls.__name__} needs build(corpus, options)")
+
+    def optimiser(self, parameters: Iterable[nn.Parameter], *, lr: float) -> torch.optim.Optimizer:
+        """Adam, as in the paper."""
+        return torch.optim.Adam(parameters, lr=lr, fused=True)
+
+    def state(self) -> State:
+        """All weights and buffers, by name."""
+        return self.state_dict()
+
+    def load_state(self, state: State) -> None:
+        """The inverse of `state`."""
+        try:
+            self.load_state_dict(dict(state))
+        except RuntimeError as error:
+            what = " ".join(str(error).split())
+            raise ContractError(f"the saved weights do not fit {type(self).__name__} as it is now: {what}") from error
+
+
+class TorchModel(NeuralModel):
+    """A neural model with attention."""
+
+    sites: tuple[str, ...] = ()  # names of the S sites, where alpha has them
 
     def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
         """Run on `batch` under the attention `attend`, source embeddings scaled by `gate`."""
@@ -49,22 +75,6 @@ class TorchModel(nn.Module):
             )
         right = (trace.logits.argmax(-1) == batch.y) & batch.y_mask
         return right.sum(), batch.y_mask.sum(), nll.sum()
-
-    def optimiser(self, parameters: Iterable[nn.Parameter], *, lr: float) -> torch.optim.Optimizer:
-        """Adam, as in the paper."""
-        return torch.optim.Adam(parameters, lr=lr, fused=True)
-
-    def state(self) -> State:
-        """All weights and buffers, by name."""
-        return self.state_dict()
-
-    def load_state(self, state: State) -> None:
-        """The inverse of `state`."""
-        try:
-            self.load_state_dict(dict(state))
-        except RuntimeError as error:
-            what = " ".join(str(error).split())
-            raise ContractError(f"the saved weights do not fit {type(self).__name__} as it is now: {what}") from error
 
     def _nll(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Trace]:
         """-log p of each output, zero on padding. (B, T)"""

@@ -22,7 +22,6 @@ from ktiwprobe.progress import SILENT, Progress, stop_when_asked
 from ktiwprobe.recipe import NOT_IDENTITY, Recipe, choose_device, make_recipe
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
-from ktiwprobe.schedule import steps_of
 
 EVALUATED_CELLS = 2**17  # T x L of a batch: large enough for a recurrent layer to be busy
 SECONDS_BETWEEN_SAVES = 60.0  # what a kill -9 can cost
@@ -133,8 +132,8 @@ class _Trainer:
     def descend(self, target: int) -> None:
         """Gradient steps from wherever the run is to `target`."""
         start = self._restore()
-        options = self.recipe.train_options
-        keep, look = steps_of(options.checkpoints, target), options.evaluated(target)
+        options, epoch = self.recipe.train_options, self.recipe.epoch(self.corpus)
+        keep, look = options.kept(target, epoch=epoch), options.evaluated(target, epoch=epoch)
         with self._shown(target, start), stop_when_asked() as asked:
             saved = time.monotonic()
             for step in range(start, target + 1):

@@ -3,7 +3,6 @@
 cli         runs a command in this process, in tmp_path, and returns what it printed; the exit code must be `code`
 refusal     runs a command that must fail: nothing on standard output, one sentence on standard error, which it returns
 stranger    installs a plugin for this test: a module from source text, with an entry point of its own
-tiny        installs tests/tiny.py as such a plugin
 small       options that make lstm-seq2seq on toy-translation small
 trained     a folder with three small runs of lstm-seq2seq: seeds 0 and 1, and seed 0 under uniform attention
 """
@@ -19,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ktiwprobe.cli import main
+from tiny import install
 
 SIZES = ("hidden=16", "layers=1", "steps=20", "train=200", "task.validation=40", "test=20")
 SMALL = tuple(word for size in SIZES for word in ("-o", size))
@@ -59,14 +59,6 @@ def refusal(cli: Command) -> Callable[..., str]:
     return run
 
 
-def install(folder: Path, name: str, module: str) -> None:
-    """What pip leaves of a distribution with one entry point."""
-    info = folder / f"{name}-1.2.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text(f"[ktiwprobe]\n{name} = {module}\n")
-
-
 @pytest.fixture
 def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     def make(name: str, source: str) -> None:
@@ -77,12 +69,6 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
         monkeypatch.delitem(sys.modules, f"stranger_{name}", raising=False)
 
     return make
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path / "site", "tiny", "tiny")
-    monkeypatch.syspath_prepend(tmp_path / "site")
 
 
 @pytest.fixture

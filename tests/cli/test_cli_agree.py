@@ -61,7 +61,7 @@ def test_specs_pick_runs_steps_and_splits(cli, trained):
     assert cli("agree", "--u", "alpha-hat", "--v", "delta", "--quiet").stdout.count("-s1:alpha@") == 1
 
 
-def test_a_signal_file_is_a_spec(cli, tiny, tmp_path):
+def test_a_signal_file_is_a_spec(cli, installed_tiny, tmp_path):
     """The stored file of a signal, given as a SPEC, agrees with itself."""
     cli("train", "tiny-model")
     cli("extract", "--probe", "alpha")
@@ -79,7 +79,7 @@ def test_no_runs(refusal):
         )
 
 
-def test_different_corpora(cli, refusal, tiny):
+def test_different_corpora(cli, refusal, installed_tiny):
     """Signals over different corpora are not compared."""
     cli("train", "tiny-model")
     cli("train", "tiny-model", "-o", "variety=1", "--name", "other")
@@ -89,7 +89,7 @@ def test_different_corpora(cli, refusal, tiny):
     assert "tiny-task/tiny-model-s0:alpha@" in sentence
 
 
-def test_a_run_whose_plugin_is_gone(cli, refusal, tiny, tmp_path):
+def test_a_run_whose_plugin_is_gone(cli, refusal, installed_tiny, tmp_path):
     """The sentence names the plugin that a run needs, and the run stays as it is."""
     cli("train", "tiny-model")
     shutil.rmtree(tmp_path / "site")
@@ -121,13 +121,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "sentence"), REFUSED.items())
-def test_what_cannot_be_compared_is_refused(cli, refusal, tiny, words, sentence):
+def test_what_cannot_be_compared_is_refused(cli, refusal, installed_tiny, words, sentence):
     """A wrong SPEC, metric, option or split is one sentence and exit code 2."""
     cli("train", "tiny-model")
     assert sentence in refusal("agree", *words.split(), "--quiet")
 
 
-def test_extract_says_what_it_stored(cli, tiny, tmp_path):
+def test_extract_says_what_it_stored(cli, installed_tiny, tmp_path):
     """A line for each signal: alpha, beta and delta of the latest run at its best step, or what is asked for."""
     cli("train", "tiny-model")
     (run,) = find_runs(tmp_path / "runs")
@@ -140,14 +140,14 @@ def test_extract_says_what_it_stored(cli, tiny, tmp_path):
     assert all(run.signal_path("validation", step, "beta").exists() for step in run.steps())
 
 
-def test_a_model_without_attention_has_no_delta(cli, tiny):
+def test_a_model_without_attention_has_no_delta(cli, installed_tiny):
     """What extract does by default fits a model that has beta only."""
     cli("train", "tiny-count")
     stored = cli("extract").stdout.splitlines()
     assert [line.split(":")[1].split("@")[0] for line in stored] == ["alpha", "beta"]
 
 
-def test_extract_refuses_what_is_not_there(cli, refusal, tiny):
+def test_extract_refuses_what_is_not_there(cli, refusal, installed_tiny):
     """An unknown probe, run or step is refused before anything is computed."""
     cli("train", "tiny-model")
     assert "unknown probe 'gama'; did you mean 'gamma'?" in refusal("extract", "--probe", "beta", "--probe", "gama")

@@ -96,7 +96,7 @@ def test_shell_completion(tmp_path, shell):
         assert expected in done.stdout
 
 
-def test_rm_needs_yes_where_nobody_can_be_asked(cli, refusal, tiny, tmp_path):
+def test_rm_needs_yes_where_nobody_can_be_asked(cli, refusal, installed_tiny, tmp_path):
     """Without a terminal rm deletes only with --yes, and then the run is gone."""
     cli("train", "tiny-model")
     assert refusal("rm", "tiny-model-s0").endswith(": pass --yes")
@@ -106,7 +106,7 @@ def test_rm_needs_yes_where_nobody_can_be_asked(cli, refusal, tiny, tmp_path):
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("\x04", 130, 1)])
-def test_rm_asks_on_a_terminal(cli, tiny, tmp_path, answer, code, left):
+def test_rm_asks_on_a_terminal(cli, installed_tiny, tmp_path, answer, code, left):
     """On a terminal rm names what it would delete, and does so only after a yes; the end of input stops it."""
     cli("train", "tiny-model", "--quiet")
     master, terminal = pty.openpty()
@@ -122,7 +122,7 @@ def test_rm_asks_on_a_terminal(cli, tiny, tmp_path, answer, code, left):
 
 
 @pytest.mark.parametrize(("rate", "code"), [("0.01", 0), ("1e30", 1)])
-def test_a_terminal_sees_a_bar_and_gets_its_cursor_back(tiny, tmp_path, rate, code):
+def test_a_terminal_sees_a_bar_and_gets_its_cursor_back(installed_tiny, tmp_path, rate, code):
     """On a terminal training shows a bar with speed, loss and time left, and takes it away, also after an error."""
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))

@@ -37,7 +37,7 @@ def test_ls_of_one_kind_and_as_json(cli):
     assert everything["metrics"] == records
 
 
-def test_ls_of_a_name_lists_its_options(cli, tiny):
+def test_ls_of_a_name_lists_its_options(cli, installed_tiny):
     """ls NAME shows key, default, range and help of every option, and a model's training options as it sets them."""
     shown = cli("ls", "tiny-model").stdout
     assert ["model.width", "8", "int", ">=", "1", "size", "of", "embeddings"] in [s.split() for s in shown.splitlines()]
@@ -50,7 +50,7 @@ def test_ls_of_a_name_lists_its_options(cli, tiny):
     assert {record["key"]: record["default"] for record in records}["train.batch"] == 32
 
 
-def test_ls_runs(cli, tiny):
+def test_ls_runs(cli, installed_tiny):
     """ls runs is a table of runs, or records; without runs it says how to make one."""
     assert cli("ls", "runs").stdout == "no runs yet: ktiwprobe train lstm-seq2seq\n"
     assert json.loads(cli("ls", "runs", "--json").stdout) == []
@@ -68,7 +68,7 @@ def test_ls_of_what_is_unknown(refusal):
     assert "unknown kind or name 'model'; did you mean 'models'?" in refusal("ls", "model")
 
 
-def test_plugins_say_what_they_bring(cli, tiny):
+def test_plugins_say_what_they_bring(cli, installed_tiny):
     """Each plugin is listed with its distribution and names, as text and as JSON."""
     shown = cli("plugins").stdout
     assert "core (ktiwprobe 0.1.0)\n" in shown
@@ -87,7 +87,7 @@ def test_plugins_say_what_they_bring(cli, tiny):
         ("quitter", "raise SystemExit(3)\n", "SystemExit"),
     ],
 )
-def test_a_failing_plugin_is_told_and_the_rest_goes_on(cli, tiny, stranger, name, source, cause):
+def test_a_failing_plugin_is_told_and_the_rest_goes_on(cli, installed_tiny, stranger, name, source, cause):
     """A plugin that fails is one warning by name, distribution and cause; everything else works, JSON stays JSON."""
     stranger(name, source)
     result = cli("train", "tiny-model", "--quiet")
@@ -109,7 +109,7 @@ def test_strict_plugins_make_it_fatal(refusal, stranger, monkeypatch):
     assert "plugin 'broken' (broken 1.2) was not loaded" in refusal("ls", code=1)
 
 
-def test_which_plugins_are_loaded(cli, tiny, stranger, monkeypatch):
+def test_which_plugins_are_loaded(cli, installed_tiny, stranger, monkeypatch):
     """KTIWPROBE_LOAD_PLUGINS names the plugins to load beside the built-in ones."""
     stranger("broken", BROKEN)
     for chosen, expected in (("tiny", ["core", "paper", "tiny"]), ("", ["core", "paper"])):
@@ -120,14 +120,14 @@ def test_which_plugins_are_loaded(cli, tiny, stranger, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["tiny-model", "tiny-count", "tiny-task", "kendall"])
-def test_check_passes_what_conforms(cli, tiny, name):
+def test_check_passes_what_conforms(cli, installed_tiny, name):
     """check prints a line for each check and ends in one that says all passed."""
     *checks, last = cli("check", name).stdout.splitlines()
     assert all(line.startswith(("ok  ", "skipped ")) for line in checks)
     assert last.endswith(f" {name}: all checks passed")
 
 
-def test_check_tells_what_to_change(cli, tiny, stranger):
+def test_check_tells_what_to_change(cli, installed_tiny, stranger):
     """A model that ignores attend and a metric of the wrong shape fail with advice, and exit code 1."""
     stranger(
         "wrong",
@@ -153,7 +153,7 @@ def register_metrics(register):
     assert "returned shape ()" in cli("check", "shapeless", code=1).stdout
 
 
-def test_check_of_what_is_unknown_or_two_things(refusal, tiny, stranger):
+def test_check_of_what_is_unknown_or_two_things(refusal, installed_tiny, stranger):
     """An unknown name suggests the nearest; a name of two kinds asks for --kind."""
     assert "unknown name 'kendal'; did you mean 'kendall'?" in refusal("check", "kendal")
     assert "unknown model 'kendall'" in refusal("check", "kendall", "--kind", "model")
@@ -162,7 +162,7 @@ def test_check_of_what_is_unknown_or_two_things(refusal, tiny, stranger):
     assert "'tiny-model' is a model and a metric: say which with --kind" in refusal("check", "tiny-model")
 
 
-def test_the_doctor_is_content(cli, tiny):
+def test_the_doctor_is_content(cli, installed_tiny):
     """doctor names versions, device, plugins and the runs folder, and leaves nothing behind."""
     shown = cli("doctor").stdout
     for word in ("python 3.", "torch ", "device: ", "plugins: core (ktiwprobe 0.1.0), ", "tiny (tiny 1.2)", "runs: "):

@@ -24,7 +24,7 @@ def test_a_run_is_named_with_the_next_command(cli, small, tmp_path):
     assert "ETA" in evaluations[-1]
 
 
-def test_the_next_command_works(cli, tiny):
+def test_the_next_command_works(cli, installed_tiny):
     """What a summary says to type is typed: for a learned run, with --runs, and for a uniform run beside it."""
     for how in ([], ["--attention", "uniform"], ["--attention", "frozen-beta"]):
         advice = cli("train", "tiny-model", "--runs", "my runs", *how).stdout.splitlines()[-1]
@@ -34,20 +34,20 @@ def test_the_next_command_works(cli, tiny):
         cli(*words, "my runs")
 
 
-def test_a_uniform_run_alone_asks_for_a_learned_one(cli, tiny):
+def test_a_uniform_run_alone_asks_for_a_learned_one(cli, installed_tiny):
     """Without a learned run to compare with, the summary says to train one first."""
     summary = cli("train", "tiny-model", "--attention", "uniform").stdout
     assert summary.endswith("next: the same without --attention, then ktiwprobe agree --u alpha --v beta-uf\n")
 
 
-def test_quiet_says_only_the_result(cli, tiny):
+def test_quiet_says_only_the_result(cli, installed_tiny):
     """--quiet leaves one line on standard output and nothing on standard error."""
     result = cli("train", "tiny-model", "--quiet")
     assert result.stderr == ""
     assert len(result.stdout.splitlines()) == 1
 
 
-def test_a_finished_run_is_not_trained_again_but_extended(cli, tiny, tmp_path):
+def test_a_finished_run_is_not_trained_again_but_extended(cli, installed_tiny, tmp_path):
     """The same command again does nothing; more --steps go on from where it was."""
     first = cli("train", "tiny-model", "--quiet").stdout
     log = one_run(tmp_path).log()
@@ -59,7 +59,7 @@ def test_a_finished_run_is_not_trained_again_but_extended(cli, tiny, tmp_path):
     assert one_run(tmp_path).steps() == [0, 10, 20, 30, 35]
 
 
-def test_a_file_of_options_and_one_that_wins(cli, tiny, tmp_path):
+def test_a_file_of_options_and_one_that_wins(cli, installed_tiny, tmp_path):
     """--config sets options in their spaces, -o replaces them, and run.json records them."""
     (tmp_path / "small.toml").write_text('task.sentences = 24\n[model]\nwidth = 6\n[train]\ncheckpoints = "every:15"\n')
     cli("train", "tiny-model", "--config", "small.toml", "-o", "width=4", "--seed", 5)
@@ -69,7 +69,7 @@ def test_a_file_of_options_and_one_that_wins(cli, tiny, tmp_path):
     assert one_run(tmp_path).seed == 5
 
 
-def test_where_runs_go(cli, tiny, tmp_path, monkeypatch):
+def test_where_runs_go(cli, installed_tiny, tmp_path, monkeypatch):
     """KTIWPROBE_RUNS is the folder unless --runs says another; --name names the run."""
     monkeypatch.setenv("KTIWPROBE_RUNS", "elsewhere")
     cli("train", "tiny-model", "--name", "mine")
@@ -101,13 +101,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "sentence"), REFUSED.items())
-def test_what_cannot_be_is_refused(refusal, tiny, tmp_path, words, sentence):
+def test_what_cannot_be_is_refused(refusal, installed_tiny, tmp_path, words, sentence):
     """A wrong name, key, value or option is one sentence and exit code 2, and leaves no run behind."""
     assert sentence in refusal("train", *words.split())
     assert find_runs(tmp_path / "runs") == []
 
 
-def test_an_ambiguous_key_names_its_forms(refusal, tiny, stranger):
+def test_an_ambiguous_key_names_its_forms(refusal, installed_tiny, stranger):
     """A bare key that the task and the model both have must be written with its space."""
     stranger(
         "wide",
@@ -127,7 +127,7 @@ def register_tasks(register):
     assert sentence == "ktiwprobe: option 'width' is ambiguous: write task.width or model.width"
 
 
-def test_a_folder_that_cannot_be_written(refusal, tiny, tmp_path):
+def test_a_folder_that_cannot_be_written(refusal, installed_tiny, tmp_path):
     """A runs folder that cannot be made is exit code 1 and a sentence with the way out."""
     (tmp_path / "file").write_text("in the way")
     sentence = refusal("train", "tiny-model", "--runs", "file", code=1)

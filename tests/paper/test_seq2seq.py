@@ -1,5 +1,6 @@
 """The translation model and its closed-form β."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -248,3 +249,37 @@ def test_corpora_that_do_not_fit_are_refused() -> None:
         make_model(joint=False)
     model = make_model(joint=False, embeddings="separate")
     assert [table.num_embeddings for table in model.embed] == [len(TOKENS), len(TOKENS) + 1]
+
+
+def test_heads_and_body_start_from_seeds_of_their_own(tiny_corpus):
+    """A head's first weights hang on its seed alone, the body's on `init` alone, whatever the run's seed."""
+
+    def build(seed, **options):
+        torch.manual_seed(seed)
+        return Seq2Seq.build(tiny_corpus, Seq2Seq.Options(hidden=8, layers=1, embeddings="separate", **options))
+
+    one = build(0, init=3, head_inits=(7,))
+    many = build(1, init=3, heads=3, head_inits=(5, 7, 9))
+    other = build(1, init=4, head_inits=(8,))
+    for name, weight in one.state().items():
+        part = name.split(".")[0]
+        theirs = name.replace(".0.", ".1.", 1) if part in ("look", "project") else name
+        assert torch.equal(weight, many.state()[theirs]), name
+        assert weight.ndim == 0 or "keep" in name or not torch.equal(weight, other.state()[name]), name
+
+
+def test_redrawn_weights_are_distributed_as_torch_draws_them(tiny_corpus):
+    """Fresh and redrawn weights have the same spread."""
+    torch.manual_seed(0)
+    options = Seq2Seq.Options(hidden=64, layers=1, embeddings="separate")
+    fresh = Seq2Seq.build(tiny_corpus, options).state()
+    drawn = Seq2Seq.build(tiny_corpus, replace(options, init=1, head_inits=(2,))).state()
+    for name, weight in fresh.items():
+        if weight.numel() > 1000:
+            assert drawn[name].std() == pytest.approx(float(weight.std()), rel=0.1), name
+
+
+def test_head_seeds_must_be_as_many_as_heads():
+    """One for each."""
+    with pytest.raises(ValueError, match="2 seeds for 3 heads"):
+        Seq2Seq.Options(heads=3, head_inits=(1, 2))

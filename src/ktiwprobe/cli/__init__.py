@@ -15,6 +15,8 @@ COMMANDS = {
     "train": "train",
     "extract": "extract",
     "agree": "agree",
+    "reproduce": "reproduce",
+    "sweep": "sweep",
     "ls": "ls",
     "plugins": "plugins",
     "rm": "rm",

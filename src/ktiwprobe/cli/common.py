@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from ktiwprobe.engines import Engine
     from ktiwprobe.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,28 @@ split_option = click.option(
     metavar="SPLIT",
     help="validation, test, or train (a sample as large as validation).",
 )
+
+
+def engine_options(function: F) -> F:
+    """Where many jobs run."""
+    for option in (
+        click.option("--gpus", default=0.0, metavar="SHARE", help="GPU share of a job, with Ray."),
+        click.option("--cpus", default=1, type=click.IntRange(min=1), metavar="N", help="CPUs of a job, with Ray."),
+        click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster. [default: one started here]"),
+        click.option(
+            "--workers", type=click.IntRange(min=1), metavar="N", help="Jobs at a time. [default: one a core]"
+        ),
+        click.option("--engine", default="local", show_default=True, metavar="ENGINE", help="local or ray."),
+    ):
+        function = option(function)
+    return function
+
+
+def make_engine(name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float) -> Engine:
+    """The engine that `engine_options` describe."""
+    from ktiwprobe.engines import make_engine
+
+    return make_engine(name, workers=workers, address=ray_address, cpus=cpus, gpus=gpus)
 
 
 def options_option(function: F) -> F:

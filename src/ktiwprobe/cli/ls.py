@@ -17,7 +17,7 @@ Records = list[dict[str, Any]]
 @json_option
 @runs_option
 def command(what: str | None, as_json: bool, runs: str | None) -> None:
-    """List what is registered, the options of one thing, or the runs.
+    """List what is registered, the options of a name, or the runs.
 
     KIND is tasks, models, probes, metrics, experiments or runs; NAME is of a task, model or metric.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from ktiwprobe.progress import Progress
+from ktiwprobe.progress import JobState, Progress
 
 REFRESH = 0.25  # seconds between looks at the loss, which may have to wait for the device
 
@@ -52,6 +52,11 @@ class Lines(Quiet):
         left = f"  {speed:.1f} steps/s  ETA {(self.total - self.done) / speed:.0f} s" if speed else ""
         click.echo(f"step {record['step']:>6}/{self.total}  {_numbers(record)}{left}", err=True)
 
+    def job_ended(self, name: str, how: str) -> None:
+        """A line for each job, with the time so far."""
+        self.done += 1
+        click.echo(f"[{self.done}/{self.total}] {time.monotonic() - self.started:.0f} s  {name}: {how}", err=True)
+
 
 class Bars(Quiet):
     """A bar with speed, loss, accuracy and the time left."""
@@ -76,6 +81,7 @@ class Bars(Quiet):
         self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
         self.job = self.bar.add_task(_short(label), total=total, completed=done, speed="", numbers="")
         self.first, self.started, self.looked, self.accuracy = done, time.monotonic(), 0.0, ""
+        self.below: dict[str, Any] = {}  # the bars of jobs by their name
         self.bar.start()
 
     def advance(self, done: int, loss: Callable[[], float] | None = None) -> None:
@@ -91,6 +97,16 @@ class Bars(Quiet):
     def evaluated(self, record: Mapping[str, Any]) -> None:
         """Show the newest accuracy."""
         self.accuracy = f"accuracy {record['accuracy']:.3f}"
+
+    def jobs(self, running: Sequence[JobState]) -> None:
+        """A bar below for each job that runs."""
+        for name in self.below.keys() - {job.name for job in running}:
+            self.bar.remove_task(self.below.pop(name))
+        for job in running:
+            if job.name not in self.below:
+                self.below[job.name] = self.bar.add_task(_short(job.name), total=job.target, speed="", numbers="")
+            accuracy = f"accuracy {job.record['accuracy']:.3f}" if "accuracy" in job.record else ""
+            self.bar.update(self.below[job.name], completed=job.step, numbers=accuracy)
 
     def say(self, sentence: str) -> None:
         """Print above the bar."""

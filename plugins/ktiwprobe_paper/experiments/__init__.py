@@ -1,0 +1,1 @@
+"""The paper's claims, one a module, each registered as an experiment."""

@@ -1,0 +1,74 @@
+"""What several experiments measure of runs: accuracy over steps, who learned and when, and shares with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from ktiwprobe import Corpus, Run, Signal, Split
+from ktiwprobe_paper.ibm1 import training_split
+
+LEARNED = 0.95  # accuracy above which a run counts as having learned
+
+Points = dict[int, float]
+
+
+def accuracy(run: Run) -> Points:
+    """Validation accuracy at every evaluated step."""
+    return {int(record["step"]): float(record["accuracy"]) for record in run.log()}
+
+
+def learned_at(points: Mapping[int, float], threshold: float = LEARNED) -> int | None:
+    """The first step above the threshold; None if there is none."""
+    return next((step for step in sorted(points) if points[step] > threshold), None)
+
+
+def share(count: int, total: int) -> str:
+    """count of total with the Wilson 95 % interval of the share."""
+    low, high = wilson(count, total)
+    return f"{count}/{total} [{low:.2f}, {high:.2f}]"
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """The Wilson 95 % interval of a share."""
+    interval = binomtest(count, total).proportion_ci(0.95, "wilson")
+    return float(interval.low), float(interval.high)
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """The middle of those that are there."""
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) if known else None
+
+
+def peak_is_gold(signal: Signal, gold: Signal) -> float:
+    """Of the rows that have a link: the share whose highest value is linked (the first of equals).
+
+    With several sites a row counts by the mean over sites.
+    """
+    hits = rows = 0
+    for (_, values), (_, truth) in zip(signal.by_length(), gold.by_length(), strict=True):
+        linked = truth.max(1) > 0
+        peaks = values[linked].argmax(1)
+        hits += int((truth[linked, :][np.arange(len(peaks)), peaks] > 0).sum())
+        rows += len(peaks)
+    return hits / rows
+
+
+def lines(name: str, curves: Mapping[str, Sequence[tuple[Any, Mapping[int, float]]]]) -> list[dict[str, Any]]:
+    """Curves as lines of a CSV: condition, seed, step and the value under `name`."""
+    return [
+        {"condition": condition, "seed": seed, "step": step, name: value}
+        for condition, trials in curves.items()
+        for seed, points in trials
+        for step, value in points.items()
+    ]
+
+
+def sample(corpus: Corpus, count: int) -> Split:
+    """`count` training examples: the first of the split, or of a stream."""
+    split = training_split(corpus, count)
+    return split.subset(np.arange(min(count, len(split))))

@@ -1,0 +1,179 @@
+"""Heads that rescue one another (Section 5.2, Figure 6): copying 40/40 with good, bad and random heads.
+
+All weights but the heads' start from one initialisation, and a head's first weights are drawn by a seed of its own, so
+that a head found good or bad alone can be put into a model of eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ktiwprobe.experiments import Context, Result
+from ktiwprobe.plots import trials
+from ktiwprobe.sweep import Job
+from ktiwprobe_paper.experiments.measures import LEARNED, Points, accuracy, learned_at, lines, median, share
+
+MODEL = {
+    "cell": "gru",
+    "layers": 1,
+    "bidirectional": False,
+    "dropout": 0.0,
+    "activation": "tanh",
+    "embeddings": "separate",
+    "init": 0,
+    "train.checkpoints": "0",
+}
+FAILED = 0.6  # a bad head ends below it
+TESTS = (0, 1, 2)  # data seeds that must agree on a head
+STAGES = (100, 200)  # a head that has learned by the first need not go on to the second
+HEADS = 8
+RANDOM_HEADS = range(1000, 1030)  # a pool of heads that nobody tested
+PAPER = {"8 bad": "fails", "1 good + 7 bad": "converges", "8 random": "converges with high probability"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many heads to look for, and how many to look at."""
+
+    pool: int = 20  # good ones, and bad ones
+    most: int = 120  # heads to test
+    wave: int = 12  # heads tested at a time
+    task: Mapping[str, Any] = field(default_factory=lambda: {"vocabulary": 40, "validation": 400})
+    model: Mapping[str, Any] = field(default_factory=lambda: MODEL)
+
+
+SMALL = Sizes(
+    pool=8,
+    most=40,
+    task={"length": 12, "vocabulary": 12, "validation": 100},
+    model={**MODEL, "hidden": 48},
+)
+
+
+class Multihead:
+    """Rejection-sampled heads, alone and in eights."""
+
+    claim: ClassVar[str] = (
+        "Eight heads whose first weights are all bad fail to learn 40/40 copying, one good head among them rescues the "
+        "model, and eight random heads mostly have a good one: several heads help learning, not expressiveness "
+        "(Section 5.2, Figure 6)."
+    )
+    seeds: ClassVar[Sequence[int]] = range(20)
+    small_seeds: ClassVar[Sequence[int]] = range(5)
+
+    def run(self, context: Context) -> Result:
+        """Find the heads, then train the three scenarios."""
+        sizes = SMALL if context.small else Sizes()
+        search = Search(context, sizes)
+        good, bad = search.pools()
+        scenarios = (
+            {name: [] for name in PAPER} if not good or len(bad) < HEADS else self._train(context, sizes, good, bad)
+        )
+        curves = {name: list(zip(context.seeds, found, strict=False)) for name, found in scenarios.items()}
+        converged = {name: sum(learned_at(p) is not None for p in found) for name, found in scenarios.items()}
+        total = len(context.seeds)
+        heads = f"{search.tested} heads tested alone: {len(good)} good, {len(bad)} bad, the others neither"
+        if not scenarios["8 bad"]:
+            return Result(
+                f"Not decided: {heads}, and a model of {HEADS} bad ones needs {HEADS}.", None, [], search.lines
+            )
+        rescued = converged["1 good + 7 bad"] > converged["8 bad"]
+        return Result(
+            verdict=f"Of {total} trials each, {converged['8 bad']} converge with 8 bad heads, "
+            f"{converged['1 good + 7 bad']} with 1 good and 7 bad, {converged['8 random']} with 8 random ones.",
+            holds=rescued and converged["8 bad"] < total / 2 and converged["8 random"] > total / 2,
+            table=[_row(name, found) for name, found in scenarios.items()],
+            curves=[*search.lines, *lines("accuracy", curves)],
+            figures={"accuracy": trials({"eight heads": scenarios}, ylabel="validation accuracy", ylim=(0, 1.03))},
+            notes=[
+                f"{heads}. Good: accuracy above {LEARNED} within {STAGES[-1]} steps for data seeds {TESTS}; bad: it "
+                f"ends below {FAILED} for all of them; a test stops at the first seed that contradicts.",
+                "Contexts are averaged over heads, as published; the paper's text sums them.",
+                f"Heads of a trial are drawn from the {len(good)} good and {len(bad)} bad ones and from "
+                f"{len(RANDOM_HEADS)} untested ones (published pools: 20, 20 and 30).",
+            ],
+        )
+
+    def _train(
+        self, context: Context, sizes: Sizes, good: Sequence[int], bad: Sequence[int]
+    ) -> dict[str, list[Points]]:
+        jobs = {}
+        for trial in context.seeds:
+            rng = np.random.default_rng([6, trial])
+            choices = {
+                "8 bad": _draw(rng, bad, HEADS),
+                "1 good + 7 bad": [*_draw(rng, good, 1), *_draw(rng, bad, HEADS - 1)],
+                "8 random": _draw(rng, RANDOM_HEADS, HEADS),
+            }
+            for name, heads in choices.items():
+                jobs[name, trial] = _job(sizes, heads, 100 + trial, context.steps or STAGES[-1])
+        found = dict(zip(jobs, context.train(jobs.values()), strict=True))
+        return {name: [accuracy(found[name, trial]) for trial in context.seeds] for name in PAPER}
+
+
+class Search:
+    """Tests heads one by one until both pools are full."""
+
+    def __init__(self, context: Context, sizes: Sizes) -> None:
+        self.context, self.sizes = context, sizes
+        self.tested = 0
+        self.lines: list[dict[str, Any]] = []  # every test as a line of the CSV
+
+    def pools(self) -> tuple[list[int], list[int]]:
+        """Good heads and bad heads, as many as wanted or as can be found."""
+        pools: dict[str, list[int]] = {"good": [], "bad": []}
+        wanted, heads = self.sizes.pool, range(self.sizes.most)
+        while self.tested < len(heads) and min(map(len, pools.values())) < wanted:
+            wave = list(heads[self.tested : self.tested + self.sizes.wave])
+            self.tested += len(wave)
+            kinds: dict[int, str | None] = dict.fromkeys(wave)
+            for seed in TESTS:
+                # a kind whose pool is full need not be confirmed
+                left = [h for h in wave if kinds[h] != "neither" and len(pools.get(kinds[h] or "", ())) < wanted]
+                for head, kind in self._judge(left, seed).items():
+                    kinds[head] = kind if kinds[head] in (None, kind) else "neither"
+                wave = [h for h in left if kinds[h] != "neither"]
+            for head in wave:
+                pools[str(kinds[head])].append(head)
+        return pools["good"][:wanted], pools["bad"][:wanted]
+
+    def _judge(self, heads: Sequence[int], seed: int) -> dict[int, str]:
+        """What one data seed says of each head."""
+        curves: dict[int, Points] = {}
+        for steps in STAGES:
+            left = [head for head in heads if head not in curves or learned_at(curves[head]) is None]
+            jobs = [_job(self.sizes, [head], seed, steps) for head in left]
+            curves |= zip(left, map(accuracy, self.context.train(jobs)), strict=True)
+        kinds = {head: _kind(points) for head, points in curves.items()}
+        self.lines += [{"head": head, "data seed": seed, "kind": kind} for head, kind in kinds.items()]
+        return kinds
+
+
+def _kind(points: Points) -> str:
+    if learned_at(points) is not None:
+        return "good"
+    return "bad" if points[max(points)] < FAILED else "neither"
+
+
+def _job(sizes: Sizes, heads: Sequence[int], seed: int, steps: int) -> Job:
+    model = {**sizes.model, "heads": len(heads), "head_inits": tuple(heads)}
+    return Job("lstm-seq2seq", "copy", seed, steps=steps, options={**model, **sizes.task})
+
+
+def _draw(rng: np.random.Generator, pool: Iterable[int], count: int) -> list[int]:
+    return [int(head) for head in rng.choice(list(pool), count, replace=False)]
+
+
+def _row(name: str, found: Sequence[Points]) -> dict[str, Any]:
+    steps = [learned_at(points) for points in found]
+    return {
+        "heads": name,
+        "converged": share(sum(step is not None for step in steps), len(steps)),
+        "paper": PAPER[name],
+        "median step": median(steps),
+        "median final accuracy": median(points[max(points)] for points in found),
+    }

@@ -1,0 +1,124 @@
+"""Does the best attention go where beta is largest? (Appendix A.1): a counterexample, and a trained linear model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from ktiwprobe.optimal import alpha_opt
+from torch import Tensor
+
+from ktiwprobe import Batch, Run, Signal, Trace
+from ktiwprobe.experiments import Context, Result
+from ktiwprobe.plots import trials
+from ktiwprobe.probes import beta
+from ktiwprobe.sweep import Job
+
+GAMMA = ((0.0, 0.0, 0.0), (0.0, -10.0, 5.0), (0.0, 5.0, -10.0))  # logits of three positions; the first output is right
+ZERO = 1e-3  # a weight below it counts as none
+
+
+class Counterexample:
+    """p = softmax(Σ_l α_l γ_l): three positions, three outputs, no decoder state."""
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        """Logits are the attended average of GAMMA."""
+        weights = torch.full((1, 1, 3), 1 / 3) if attend is None else attend.expand(1, 1, 3)
+        return Trace(weights @ torch.tensor(GAMMA), weights)
+
+
+class OptimalAttention:
+    """The attention that minimises the loss, against beta."""
+
+    claim: ClassVar[str] = (
+        "The attention that minimises the loss may give no weight to the position with the largest beta, but in "
+        "trained models such cases are rare: A(alpha-opt, beta) = 0.53 on Multi30k (Appendix A.1)."
+    )
+    seeds: ClassVar[Sequence[int]] = range(3)
+    small_seeds: ClassVar[Sequence[int]] = range(1)
+    takes_task: ClassVar[bool] = True
+
+    def run(self, context: Context) -> Result:
+        """The counterexample, then A(alpha-opt, beta) over the training of models with a linear output."""
+        weights, lexical = counterexample()
+        task = context.task or "toy-translation"
+        options: dict[str, Any] = {"output": "linear"}
+        if context.small:
+            options |= {"hidden": 64, "layers": 1, "task.train": 2000, "task.validation": 100}
+        runs = context.train(
+            Job("lstm-seq2seq", task, seed, steps=context.steps, options=options) for seed in context.seeds
+        )
+        rows = [_row(context, run) for run in runs]
+        curves = [_curve(context, run) for run in runs]
+        value, chance = (float(np.mean([row[key] for row in rows])) for key in ("A(alpha-opt, beta)", "chance"))
+        exact = bool(np.allclose(weights, (0, 0.5, 0.5), atol=1e-3)) and int(lexical.argmax()) == 0
+        numbers = ", ".join(f"{weight:.3f}" for weight in weights)
+        return Result(
+            verdict=f"In the counterexample the best attention is ({numbers}) although beta is largest at the first "
+            f"position; in trained models A(alpha-opt, beta) is {value:.2f} (chance {chance:.2f}).",
+            holds=exact and value > 2 * chance,
+            table=[*rows, {"model": "paper (Multi30k)", "A(alpha-opt, beta)": 0.53}],
+            curves=[
+                {"seed": run.seed, "step": step, "A(alpha-opt, beta)": v}
+                for run, curve in zip(runs, curves, strict=True)
+                for step, v in curve.items()
+            ],
+            figures={
+                "agreement": trials(
+                    {f"linear output on {task}": {"A(alpha-opt, beta)": curves}},
+                    ylabel="agreement",
+                    scale=("symlog", "linear"),
+                    ylim=(0, 1),
+                )
+            },
+            notes=[
+                "Stopped where the Frank-Wolfe gap is below 1e-4; with a linear output the loss is convex, so this is "
+                "the optimum.",
+                f"No weight at beta's peak: the share of rows whose largest beta has an optimal weight below {ZERO}.",
+                *([] if task == "multi30k" else [f"The paper's number is of Multi30k; ours are of {task}."]),
+            ],
+        )
+
+
+def counterexample() -> tuple[Any, Any]:
+    """Optimal weights and beta of the three positions."""
+    ones = torch.ones(1, 3, dtype=torch.bool)
+    batch = Batch(torch.zeros(1, 3, dtype=torch.long), ones, torch.tensor([3]), torch.zeros(1, 1, dtype=torch.long),
+                  ones[:, :1])  # fmt: skip
+    model = Counterexample()
+    return alpha_opt(model, batch)[0, 0].numpy(), beta(model, batch)[0, 0].numpy()
+
+
+def _row(context: Context, run: Run) -> dict[str, Any]:
+    name = run.name
+    best = context.agree(f"{name}:alpha-opt@best", f"{name}:beta@best")
+    own = context.agree(f"{name}:alpha@best", f"{name}:beta@best")
+    both = context.agree(f"{name}:alpha@best", f"{name}:alpha-opt@best")
+    step = run.best_step()
+    ((_, weights),), ((_, lexical),) = (context.signals(run, probe, [step]) for probe in ("alpha-opt", "beta"))
+    return {
+        "model": f"seed {run.seed}, step {step}",
+        "A(alpha-opt, beta)": best.value,
+        "chance": best.baseline,
+        "A(alpha, beta)": own.value,
+        "A(alpha, alpha-opt)": both.value,
+        "no weight at beta's peak": _unattended(weights, lexical),
+    }
+
+
+def _curve(context: Context, run: Run) -> dict[int, float]:
+    """A(alpha-opt, beta) at a few checkpoints."""
+    steps = run.steps()[::2]
+    pairs = zip(context.signals(run, "alpha-opt", steps), context.signals(run, "beta", steps), strict=True)
+    return {step: float(context.agree(u, v).value or 0) for (step, u), (_, v) in pairs}
+
+
+def _unattended(weights: Signal, lexical: Signal) -> float:
+    """The share of rows whose largest beta has next to no weight."""
+    none = rows = 0
+    for (_, w), (_, b) in zip(weights.by_length(), lexical.by_length(), strict=True):
+        none += int((w[np.arange(len(b)), b.argmax(1)] < ZERO).sum())
+        rows += len(b)
+    return none / rows

@@ -1,0 +1,176 @@
+"""Where the jobs of a sweep run: processes of this machine, or a Ray cluster. Both hand out ordinary futures.
+
+An engine starts work and notices that a worker died; it knows nothing of jobs, runs or retries worth counting.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from types import TracebackType
+from typing import Any, Literal, Protocol, get_args
+
+from ktiwprobe.errors import UnknownNameError, UsageError
+
+EngineName = Literal["local", "ray"]
+SECONDS_TO_ANSWER = 10.0  # that a Ray cluster has
+RETRIES = 3  # how often work is begun again after its worker died
+
+
+class Engine(Protocol):
+    """Runs functions elsewhere, several at a time, between `with` and its end."""
+
+    def __enter__(self) -> Engine: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Give up what has not begun; wait for what has."""
+        ...
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run work(*arguments) when there is room."""
+        ...
+
+    def recover(self) -> bool:
+        """After a future that ended with BrokenExecutor: whether lost work may be submitted again."""
+        ...
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def make_engine(
+    name: str,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    cpus: int = 1,
+    gpus: float = 0.0,
+) -> Engine:
+    """The engine called `name`; `address` and the shares of a job are for Ray."""
+    if name not in get_args(EngineName):
+        raise UnknownNameError("engine", name, get_args(EngineName))
+    if name == "ray":
+        return Ray(workers, address, cpus, gpus)
+    if address is not None or cpus != 1 or gpus:
+        raise UsageError("the engine local has one thread a process and no address: use --engine ray for that")
+    return Local(workers or cores())
+
+
+class Local:
+    """One process for each of `workers`, one thread in each.
+
+    Two processes of one thread do a sweep's work in about two thirds of the time that one process of two threads
+    takes, one job after the other; two processes of two threads are slower than either on two cores
+    (`python -m benchmarks.threads`).
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Local:
+        self._others = multiprocessing.active_children()
+        self._pool = self._fresh()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is not None:
+            for process in multiprocessing.active_children() if kind else ():
+                if process not in self._others:
+                    process.terminate()  # training hears it, saves and ends
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run it in a process of its own."""
+        if self._pool is None:
+            raise UsageError("an engine takes work only inside its `with`")
+        return self._pool.submit(work, *arguments)
+
+    def recover(self) -> bool:
+        """A dead process takes the whole pool with it: begin another."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = self._fresh()
+        return True
+
+    def _fresh(self) -> ProcessPoolExecutor:
+        fresh = multiprocessing.get_context("spawn")  # a fork would copy this process's threads and locks
+        return ProcessPoolExecutor(self.workers, mp_context=fresh, initializer=_begin_worker)
+
+
+class Ray:
+    """A Ray cluster: the one at `address`, else one started on this machine; Ray itself retries what is lost."""
+
+    def __init__(self, workers: int | None, address: str | None, cpus: int, gpus: float) -> None:
+        self.workers, self.address, self.cpus, self.gpus = workers, address, cpus, gpus
+
+    def __enter__(self) -> Ray:
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError("the engine ray needs Ray: install it with `pip install 'ktiwprobe[ray]'`") from error
+        _check_reachable(self.address)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no word to anyone
+        started: dict[str, Any] = {}
+        if self.address is None:
+            started = {"num_cpus": (self.workers or cores()) * self.cpus, "include_dashboard": False}
+        try:
+            ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **started)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UsageError(f"cannot reach Ray at {self.address or 'this machine'}: {_one_line(error)}") from error
+        self._ray = ray
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.shutdown()
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run it where the cluster has room; begun again if its worker or node dies."""
+        remote = self._ray.remote(_with_threads)
+        shares = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
+        future: Future[Any] = remote.options(**shares).remote(self.cpus, work, *arguments).future()
+        return future
+
+    def recover(self) -> bool:
+        """Ray has tried often enough."""
+        return False
+
+
+def _check_reachable(address: str | None) -> None:
+    """Ray itself tries for minutes; nobody listening at HOST:PORT is known at once."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+        except OSError as error:
+            raise UsageError(f"cannot reach Ray at {address}: {error.strerror or error}") from error
+
+
+def _begin_worker() -> None:
+    """One thread; Ctrl-C is for the parent and, while it trains, for the training."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    use_threads(1)
+
+
+def use_threads(count: int) -> None:
+    """How many threads this process may compute with."""
+    import torch
+
+    torch.set_num_threads(count)
+
+
+def _with_threads(count: int, work: Callable[..., Any], *arguments: Any) -> Any:
+    use_threads(count)
+    return work(*arguments)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,190 @@
+"""Experiments: one claim each, run by `reproduce`, which trains what is missing.
+
+An experiment is given a Context and returns a Result. How a result is written down is not its business but that of
+writeup.py, so that all claims answer alike.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ktiwprobe.address import agree
+from ktiwprobe.agreement import Agreement
+from ktiwprobe.engines import Engine, cores, make_engine
+from ktiwprobe.errors import KtiwprobeError, UnknownNameError, UsageError
+from ktiwprobe.extraction import Extractor
+from ktiwprobe.progress import SILENT, Progress
+from ktiwprobe.protocols import Experiment
+from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.run import Run, runs_folder
+from ktiwprobe.signals import Signal
+from ktiwprobe.sweep import Job, sweep
+
+Scale = Literal["paper", "small"]
+Row = Mapping[str, Any]
+SMALL = "Small scale: sizes, seeds or steps are below the paper's, so this illustrates the claim and does not test it."
+
+
+class SweepError(KtiwprobeError):
+    """Some jobs of an experiment failed; the others are kept."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment found."""
+
+    verdict: str  # one sentence, computed from the data
+    holds: bool | None  # whether the claim was seen; None where the data cannot tell
+    table: Sequence[Row]  # ours beside the paper's
+    curves: Sequence[Row] = ()  # every point of every curve, a line each
+    figures: Mapping[str, Any] = field(default_factory=dict)  # Figures of plots.py, by the name of their file
+    notes: Sequence[str] = ()  # what a reader must know to judge the table
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an experiment may ask for, and what the user asked of it."""
+
+    seeds: tuple[int, ...]
+    scale: Scale
+    steps: int | None  # where the user wants another length
+    task: str | None  # where the user wants other data
+    folder: Path
+    registry: Registry
+    engine: Engine
+    device: str
+    progress: Progress
+    used: list[str] = field(default_factory=list)  # names of the runs the result rests on
+
+    @property
+    def small(self) -> bool:
+        """Whether minutes count more than the paper's sizes."""
+        return self.scale == "small"
+
+    def train(self, jobs: Iterable[Job]) -> list[Run]:
+        """The run of each job; finished ones are not trained again."""
+        jobs = list(jobs)
+        outcomes = sweep(
+            jobs,
+            runs=self.folder,
+            engine=self.engine,
+            device=self.device,
+            registry=self.registry,
+            progress=self.progress,
+        )
+        failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+        if failed:
+            raise SweepError(
+                f"{len(failed)} of {len(outcomes)} jobs failed, the others are kept; {failed[0].run.name}: "
+                f"{failed[0].reason}"
+            )
+        self.used.extend(outcome.run.name for outcome in outcomes if outcome.run.name not in self.used)
+        return [outcome.run for outcome in outcomes]
+
+    def signals(
+        self, run: Run, probe: str, steps: Iterable[int] | None = None, *, split: str = "validation"
+    ) -> Iterator[tuple[int, Signal]]:
+        """The probe's Signal at each of the steps (all that are stored), one after the other."""
+        extractor = Extractor(run, self.registry, split=split, device=self.device)
+        for step in extractor.steps() if steps is None else steps:
+            yield step, extractor.signal(probe, step, progress=self.progress)
+
+    def gold(self, run: Run, *, split: str = "validation") -> Signal:
+        """The known alignment of a run's corpus."""
+        return Extractor(run, self.registry, split=split, device=self.device).gold()
+
+    def agree(self, u: str | Signal, v: str | Signal, metric: str = "agreement") -> Agreement:
+        """A(u, v) of two SPECs with their runs, or of signals."""
+        about = {"runs": self.folder, "registry": self.registry, "device": self.device, "progress": self.progress}
+        return agree(u, v, metric, **about)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A result with all that a reader needs to judge it and to get it again."""
+
+    experiment: str
+    claim: str
+    scale: Scale
+    command: str
+    date: str
+    machine: str
+    seconds: float
+    seeds: tuple[int, ...]
+    runs: tuple[str, ...]
+    versions: Mapping[str, str]
+    result: Result
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return self.experiment if self.scale == "paper" else f"{self.experiment}-{self.scale}"
+
+
+def reproduce(
+    name: str,
+    *,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    scale: str = "paper",
+    task: str | None = None,
+    runs: str | Path | None = None,
+    engine: str | Engine = "local",
+    device: str = "auto",
+    registry: Registry | None = None,
+    progress: Progress = SILENT,
+) -> Report:
+    """Run the experiment called `name`; what is trained already is used as it is."""
+    if scale not in get_args(Scale):
+        raise UnknownNameError("scale", scale, get_args(Scale))
+    registry = registry or build_registry()
+    experiment: Experiment = registry.load("experiments", name)()
+    if task is not None and not getattr(experiment, "takes_task", False):
+        raise UsageError(f"experiment {name!r} has its own data: leave --task out")
+    usual = experiment.seeds if scale == "paper" else experiment.small_seeds
+    chosen = tuple(usual if seeds is None else seeds)
+    engine = make_engine(engine) if isinstance(engine, str) else engine
+    about = (registry, engine, device, progress)
+    context = Context(chosen, scale, steps, task, runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
+    started = time.monotonic()
+    result = experiment.run(context)
+    if context.small:
+        result = replace(result, notes=[SMALL, *result.notes], verdict=f"{result.verdict} (small scale)")
+    return Report(
+        experiment=name,
+        claim=experiment.claim,
+        scale=context.scale,
+        command=_command(name, seeds, steps, scale, task),
+        date=datetime.date.today().isoformat(),
+        machine=_machine(),
+        seconds=time.monotonic() - started,
+        seeds=chosen,
+        runs=tuple(context.used),
+        versions=_versions(),
+        result=result,
+    )
+
+
+def _command(name: str, seeds: Sequence[int] | None, steps: int | None, scale: str, task: str | None) -> str:
+    wishes = {"seeds": None if seeds is None else ",".join(map(str, seeds)), "steps": steps, "task": task}
+    wishes["scale"] = None if scale == "paper" else scale
+    return f"ktiwprobe reproduce {name}" + "".join(f" --{k} {v}" for k, v in wishes.items() if v is not None)
+
+
+def _machine() -> str:
+    return f"{cores()} cores, {platform.system()} {platform.machine()}" + (" in CI" if os.environ.get("CI") else "")
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in ("ktiwprobe", "torch", "numpy")}}

@@ -1,0 +1,73 @@
+"""A report as files: a page to read, JSON, a CSV of every curve, and the figures as PNG and PDF."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ktiwprobe import storage
+from ktiwprobe.experiments import Report, Row
+from ktiwprobe.plots import save
+from ktiwprobe.tables import cells
+
+FORMATS = ("png", "pdf")
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """NAME.md, and in NAME/ report.json, curves.csv and the figures; returns what was written."""
+    inside = folder / report.name
+    pictures = [save(figure, inside / f"{n}.{end}") for n, figure in report.result.figures.items() for end in FORMATS]
+    texts = {folder / f"{report.name}.md": to_markdown(report), inside / "curves.csv": to_csv(report.result.curves)}
+    for path, text in texts.items():
+        if text:
+            storage.write_bytes(path, text.encode())
+    storage.write_json(inside / "report.json", to_json(report))
+    return [*(path for path, text in texts.items() if text), inside / "report.json", *pictures]
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report without its figures and curves."""
+    kept = ("experiment", "claim", "scale", "command", "date", "machine", "seconds", "seeds", "runs", "versions")
+    about = {key: getattr(report, key) for key in kept}
+    found = {key: getattr(report.result, key) for key in ("verdict", "holds", "table", "notes")}
+    return {**about, **found, "seconds": round(report.seconds, 1)}
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Rows with one head; a cell that a row lacks is empty."""
+    if not rows:
+        return ""
+    text = io.StringIO()
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    writer = csv.DictWriter(text, heads, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _rounded(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def to_markdown(report: Report) -> str:
+    """The page that people read."""
+    result = report.result
+    lines = [f"# {report.experiment}", "", report.claim, "", f"**{result.verdict}**", "", *_table(result.table), ""]
+    lines += [f"- {note}" for note in result.notes] + ([""] if result.notes else [])
+    for name in result.figures:
+        lines += [f"![{name.replace('-', ' ')}]({report.name}/{name}.png)", ""]
+    curves = f" Every point is in [curves.csv]({report.name}/curves.csv)." if result.curves else ""
+    made = f"Made by `{report.command}` on {report.date} ({report.machine}, {_versions_text(report)})"
+    return "\n".join([*lines, f"{made} from {len(report.runs)} runs.{curves}", ""])
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    heads, *texts = cells(rows)
+    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *texts)]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _versions_text(report: Report) -> str:
+    return ", ".join(f"{name} {number}" for name, number in report.versions.items())

@@ -1,0 +1,88 @@
+"""ktiwprobe sweep and ktiwprobe reproduce"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ktiwprobe.run import find_runs
+
+PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"
+TINY = ("sweep", "--model", "tiny-model", "--task", "tiny-task")
+pytestmark = pytest.mark.usefixtures("installed_tiny")
+
+
+def test_a_grid_is_trained_and_shown(cli, tmp_path):
+    """A row for each run, a line of progress for each job; the second time they are found."""
+    result = cli(*TINY, "--seeds", "0-1", "--vary", "lr=0.01,0.02", "--workers", "2")
+    assert len(find_runs(tmp_path / "runs")) == 4
+    head, _, *rows = result.stdout.splitlines()
+    assert head.split() == ["run", "state", "step", "accuracy", "best"]
+    assert [row.split()[1:3] for row in rows] == [["done", "30"]] * 4
+    first, *lines = result.stderr.splitlines()
+    assert first == "sweep: 4 jobs"
+    assert [line.split()[0] for line in lines] == [f"[{n}/4]" for n in range(1, 5)]
+    again = json.loads(cli(*TINY, "--seeds", "0-1", "--vary", "lr=0.01,0.02", "--json").stdout)
+    assert {row["state"] for row in again} == {"found"}
+    assert all(0 <= row["accuracy"] <= row["best"] <= 1 for row in again)
+
+
+def test_a_grid_from_a_file(cli, tmp_path):
+    """Lists in the file vary, and the command line wins over it."""
+    grid = 'models = ["tiny-model"]\ntasks = "tiny-task"\nseeds = "0-5"\nattention = ["learned", "uniform"]\n'
+    (tmp_path / "grid.toml").write_text(f"{grid}[train]\nlr = [0.01]\n")
+    rows = json.loads(cli("sweep", "--config", "grid.toml", "--seeds", "3", "--json", "--quiet").stdout)
+    assert [run.attention for run in find_runs(tmp_path / "runs")].count("uniform") == 1
+    assert len(rows) == 2
+    assert {run.seed for run in find_runs(tmp_path / "runs")} == {3}
+
+
+def test_a_failure_is_exit_3(cli, tmp_path):
+    """The reason is a sentence on standard error, and the others are kept."""
+    result = cli(*TINY, "--vary", "lr=0.03,1e30", "--quiet", "--workers", "1", code=3)
+    (line,) = result.stderr.splitlines()
+    assert "diverged" in line
+    assert sorted(row.split()[1] for row in result.stdout.splitlines()[2:]) == ["done", "failed"]
+
+
+def test_what_cannot_be_is_one_sentence(refusal):
+    """No model, an unknown engine, seeds that are none, an unknown claim."""
+    assert "a sweep needs a model" in refusal("sweep")
+    assert "unknown engine 'cloud'" in refusal(*TINY, "--engine", "cloud")
+    assert "not a list such as 0-3,7" in refusal(*TINY, "--seeds", "x")
+    assert "did you mean 'copying'" in refusal("reproduce", "copyng")
+    assert "has its own data" in refusal("reproduce", "copying", "--task", "copy")
+
+
+def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    """Exit 130 and one sentence; afterwards the sweep ends as if never stopped."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[1])]))
+    words = ["sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0", "--steps", "4000", "--quiet"]
+    words += ["-o", "hidden=8", "-o", "length=4", "-o", "vocabulary=5", "-o", "validation=5", "-o", "batch=2"]
+    command = [sys.executable, "-c", PROGRAM, *words]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not any(run.log()[3:] for run in find_runs(tmp_path / "runs")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert said == "ktiwprobe: stopped with 1 jobs to go: the same command goes on from here\n"
+    (run,) = find_runs(tmp_path / "runs")
+    reached, aim = run.progress()
+    assert 0 < reached < aim
+
+
+def test_a_claim_is_told_and_written(cli, tmp_path):
+    """The claim, a table, notes, a verdict and the files."""
+    result = cli("reproduce", "initial-gradient", "--scale", "small", "--seeds", "0", "--quiet", "--out", "here")
+    assert "logits" in result.stdout
+    assert "(small scale)" in result.stdout
+    assert "Small scale: " in result.stdout
+    written = result.stdout.splitlines()[-1].removeprefix("written: ").split(", ")
+    assert "here/initial-gradient-small.md" in written
+    assert all((tmp_path / file).stat().st_size for file in written)
