@@ -5,6 +5,7 @@ tiny_run        a finished run of tiny-model on tiny-task, seed 0, 30 steps, che
                 own for each test, in the folder `tmp_path / "runs"` (pass that as `runs=`), so it may be damaged
 tiny_corpus     the corpus of tiny-task
 run_tiny        trains tiny-model below tmp_path, as it is told
+data_folder     a folder of tiny data sets in the layout of the real ones, and a cache of its own, for this process
 installed_tiny  tests/tiny.py as an installed plugin, for this process and those it starts
 """
 
@@ -19,6 +20,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+import texts
 import tiny
 from ktiwprobe import Corpus, Run, build_registry, train
 from ktiwprobe.registry import Registry
@@ -69,3 +71,16 @@ def installed_tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point that any process with this one's path finds."""
     tiny.install(tmp_path / "site", "tiny", "tiny")
     monkeypatch.syspath_prepend(tmp_path / "site")
+
+
+@pytest.fixture(scope="session")
+def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return texts.make_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def data_folder(_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tasks look for data sets."""
+    monkeypatch.setenv("KTIWPROBE_DATA", str(_data))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return _data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,10 +65,17 @@ def test_every_kind_of_model_conforms(name: str, more: dict[str, Any], quick: Re
     check_model(name, options=options_for(name, more), registry=quick)
 
 
+OWN = {"parallel-text": {"source": "multi30k/train.tsv.xz", "source_column": "en", "target_column": "de"},
+       "labelled-text": {"path": "sms/train.tsv"},
+       "hf-dataset": {"name": "20ng-plain", "text": "text", "label": "label"}}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", REGISTRY.names("tasks"))
-def test_every_task_conforms(name: str) -> None:
-    """With its default options."""
-    check_task(name, registry=REGISTRY)
+def test_every_task_conforms(name: str, data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its default options, where it can have any."""
+    monkeypatch.chdir(data_folder)
+    task = REGISTRY.load("tasks", name)
+    check_task(name, options=options_of(task)(**OWN.get(name, {})), registry=REGISTRY)
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("probes"))

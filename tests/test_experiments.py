@@ -44,7 +44,7 @@ class Claim:
 class AnyTask(Claim):
     """One that takes other data."""
 
-    takes_task: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ("seeds", "steps", "task")
 
 
 class Diverging(Claim):
@@ -89,6 +89,7 @@ def test_a_claim_is_run_and_written_down(run_claim, tmp_path):
     assert {"date", "machine", "versions", "seconds", "seeds"} <= told.keys()
     page = (tmp_path / "out/claim.md").read_text()
     assert "| seed | accuracy | paper |" in page
+    assert "Claim seen: yes." in page
     assert "![nothing](claim/nothing.png)" in page
     rows = list(csv.DictReader((tmp_path / "out/claim/curves.csv").read_text().splitlines()))
     assert [row["step"] for row in rows] == ["0", "10", "20", "30"]
@@ -118,6 +119,11 @@ def test_wishes_reach_the_experiment(run_claim):
     assert begun == 1
     assert report.runs == ("tiny-task/tiny-model-s3",)
     assert report.command == "ktiwprobe reproduce claim --seeds 3 --steps 30"
+    assert report.result.notes[:2] == [
+        "Of 1 seeds only: the experiment's own are 2.",
+        "Trained for 30 steps, not for the experiment's own.",
+    ]
+    assert report.result.verdict.endswith("(not the experiment's own seeds or steps)")
 
 
 def test_failed_jobs_are_told(run_claim):
@@ -133,7 +139,7 @@ def test_what_cannot_be_is_refused(run_claim):
         run_claim(scale="tiny")
     with pytest.raises(UnknownNameError, match="did you mean 'copying'"):
         run_claim("copyin")
-    with pytest.raises(UsageError, match="has its own data: leave --task out"):
+    with pytest.raises(UsageError, match="has its own task: leave --task out"):
         run_claim(task="tiny-task")
     assert run_claim("anytask", task="tiny-task")[0].command.endswith("--task tiny-task")
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from concurrent.futures import BrokenExecutor, Future
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import tiny
+from ktiwprobe import build_registry
 from ktiwprobe.engines import Local, make_engine
 from ktiwprobe.errors import Interrupted, OptionError, UnknownNameError, UsageError
+from ktiwprobe.hookspecs import hookimpl
 from ktiwprobe.progress import Progress
 from ktiwprobe.run import Run
 from ktiwprobe.sweep import INTERRUPTED, Job, grid, parse_seeds, sweep
@@ -18,8 +26,10 @@ pytestmark = pytest.mark.usefixtures("installed_tiny")
 class Here:
     """An engine that works at once, in this process, and whose workers die when told."""
 
+    room = None
+
     def __init__(self, *, deaths: int = 0) -> None:
-        self.deaths, self.begun, self.recovered = deaths, 0, 0
+        self.deaths, self.begun = deaths, 0
 
     def __enter__(self) -> Here:
         return self
@@ -39,9 +49,10 @@ class Here:
             future.set_exception(error)
         return future
 
-    def recover(self) -> bool:
-        self.recovered += 1
-        return True
+
+tiny_more = SimpleNamespace(
+    register_models=hookimpl(specname="register_models")(lambda register: register("other-model", tiny.TinyModel))
+)
 
 
 class Heard(Progress):
@@ -82,22 +93,61 @@ def test_jobs_run_once_and_are_then_found(tmp_path):
     engine = Here()
     assert [o.state for o in sweep(jobs, runs=tmp_path, engine=engine, device="cpu")] == ["done", "done"]
     again = sweep([*jobs, jobs[0]], runs=tmp_path, engine=engine, device="cpu")
-    assert [o.state for o in again] == ["found", "found"]
+    assert [o.state for o in again] == ["found"] * 3
     assert engine.begun == 2
     (longer,) = sweep([Job("tiny-model", "tiny-task", 0, steps=40)], runs=tmp_path, engine=engine, device="cpu")
     assert longer.state == "done"
     assert longer.run.steps()[-1] == 40
 
 
-def test_a_job_begun_elsewhere_goes_on(tmp_path, run_tiny):
-    """A run that was interrupted is resumed, and equals one that was not."""
+def test_a_job_that_was_interrupted_goes_on(tmp_path, run_tiny, monkeypatch):
+    """A run that was stopped in mid-training is resumed, and equals one that was not."""
     whole = run_tiny(runs="whole")
-    (tmp_path / "part").mkdir()
-    interrupted = run_tiny(runs="part", steps=10)
-    path = interrupted.path
-    (outcome,) = sweep([Job("tiny-model", "tiny-task", steps=30)], runs=tmp_path / "part", engine=Here(), device="cpu")
-    assert outcome.run.path == path
+    stopped = iter([False] * 17 + [True] * 99)
+    with monkeypatch.context() as patch:
+        patch.setattr("ktiwprobe.training.stop_when_asked", lambda: contextlib.nullcontext(lambda: next(stopped)))
+        with pytest.raises(Interrupted):
+            run_tiny(runs="part")
+    (outcome,) = sweep([Job("tiny-model", "tiny-task")], runs=tmp_path / "part", engine=Here(), device="cpu")
+    assert outcome.state == "done"
     assert outcome.run.checkpoint(30).read_bytes() == whole.checkpoint(30).read_bytes()
+
+
+def test_a_run_beyond_its_job_is_finished_even_if_interrupted(tmp_path, run_tiny, monkeypatch):
+    """What asks for fewer steps than a stopped run has is answered, not refused."""
+    stopped = iter([False] * 17 + [True] * 99)
+    with monkeypatch.context() as patch:
+        patch.setattr("ktiwprobe.training.stop_when_asked", lambda: contextlib.nullcontext(lambda: next(stopped)))
+        with pytest.raises(Interrupted):
+            run_tiny()
+    (short,) = sweep([Job("tiny-model", "tiny-task", steps=10)], runs=tmp_path / "runs", engine=Here(), device="cpu")
+    assert short.state == "found"
+
+
+def test_a_run_that_is_too_short_is_not_finished(tmp_path, run_tiny):
+    """Whether the length is given, an option, or the default."""
+    run_tiny(steps=10)
+    for job, last in (
+        (Job("tiny-model", "tiny-task"), 30),
+        (Job("tiny-model", "tiny-task", options={"steps": 35}), 35),
+    ):
+        (outcome,) = sweep([job], runs=tmp_path / "runs", engine=Here(), device="cpu")
+        assert (outcome.state, outcome.run.steps()[-1]) == ("done", last)
+
+
+def test_of_jobs_that_differ_in_length_the_longest_is_run(tmp_path):
+    """And every job gets its outcome."""
+    jobs = [Job("tiny-model", "tiny-task", steps=steps) for steps in (10, 25, 20)]
+    outcomes = sweep(jobs, runs=tmp_path, engine=Here(), device="cpu")
+    assert [o.job for o in outcomes] == jobs
+    assert {o.run.steps()[-1] for o in outcomes} == {25}
+
+
+def test_workers_must_be_able_to_find_a_plugin(tmp_path, tiny_registry):
+    """A model that only this process knows is refused before a worker fails to find it."""
+    extra = build_registry(extra={"more": tiny_more})
+    with pytest.raises(UsageError, match="model 'other-model' is known to this process only"):
+        sweep([Job("other-model", "tiny-task")], runs=tmp_path, engine=Here(), registry=extra)
 
 
 def test_one_failure_leaves_the_others(tmp_path):
@@ -124,7 +174,7 @@ def test_work_whose_worker_died_is_begun_again(tmp_path):
     engine = Here(deaths=2)
     outcomes = sweep([Job("tiny-model", "tiny-task", s) for s in (0, 1)], runs=tmp_path, engine=engine, device="cpu")
     assert [o.state for o in outcomes] == ["done", "done"]
-    assert engine.recovered == 1
+    assert engine.begun == 4
 
 
 def test_work_that_kills_every_worker_fails(tmp_path):
@@ -146,15 +196,17 @@ def test_an_unexpected_error_is_named(tmp_path, monkeypatch):
     assert outcome.reason == "ZeroDivisionError: oh"
 
 
-def test_an_interrupted_job_ends_the_sweep(tmp_path, monkeypatch):
-    """Ctrl-C in a worker is Ctrl-C for all: exit 130, and what to do."""
+def test_a_worker_told_to_stop_is_begun_again(tmp_path, monkeypatch):
+    """Somebody else's polite kill is not the user's Ctrl-C: the job is tried again, a few times."""
     monkeypatch.setattr("ktiwprobe.sweep._work", lambda *_: INTERRUPTED)
-    with pytest.raises(Interrupted, match="2 jobs to go: the same command goes on"):
-        sweep([Job("tiny-model", "tiny-task", s) for s in (0, 1)], runs=tmp_path, engine=Here())
+    engine = Here()
+    (outcome,) = sweep([Job("tiny-model", "tiny-task")], runs=tmp_path, engine=engine)
+    assert outcome.reason == "it was told to stop, 4 times"
+    assert engine.begun == 4
 
 
 def test_the_local_engine_gives_the_same_bits(tmp_path, run_tiny):
-    """Worker processes write what this process writes; a killed worker costs nothing but time."""
+    """Worker processes write what this process writes."""
     alone = run_tiny(runs="alone")
     jobs = [Job("tiny-model", "tiny-task", seed) for seed in (0, 1, 2)]
     outcomes = sweep(jobs, runs=tmp_path / "swept", engine=Local(2), device="cpu")
@@ -162,9 +214,29 @@ def test_the_local_engine_gives_the_same_bits(tmp_path, run_tiny):
     assert outcomes[0].run.checkpoint(30).read_bytes() == alone.checkpoint(30).read_bytes()
 
 
+def _die_once(mark: str) -> str:
+    """Work that kills its process the first time."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+def test_a_dead_worker_is_noticed_and_replaced(tmp_path):
+    """Its future ends with BrokenExecutor, and the next work runs in a new process."""
+    with Local(1) as engine:
+        first = engine.submit(_die_once, str(tmp_path / "mark"))
+        assert isinstance(first.exception(timeout=60), BrokenExecutor)
+        assert engine.submit(_die_once, str(tmp_path / "mark")).result(timeout=60) == "alive"
+
+
 @pytest.mark.parametrize(
     ("wish", "error"),
-    [({"name": "cloud"}, UnknownNameError), ({"name": "local", "cpus": 2}, UsageError)],
+    [
+        ({"name": "cloud"}, UnknownNameError),
+        ({"name": "local", "cpus": 2}, UsageError),
+        ({"name": "ray", "workers": 2, "address": "host:1"}, UsageError),
+    ],
 )
 def test_engines_that_cannot_be_are_refused(wish, error):
     """An unknown engine, or shares of a job that the local one cannot give."""

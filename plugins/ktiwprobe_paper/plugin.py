@@ -30,6 +30,22 @@ def register_tasks(register: Register) -> None:
     register("copy", "ktiwprobe_paper.sequences:Copy", summary="repeat a sequence of symbols; vocabulary=40 is hard")
     register("permute", "ktiwprobe_paper.sequences:Permute", summary="repeat a sequence in one fixed other order")
     register("keyword", "ktiwprobe_paper.sequences:Keyword", summary="does word 1 occur in a sequence of 40")
+    for name, target, summary in (
+        ("multi30k", "translation:Multi30k", "image captions, German and English"),
+        ("iwslt14", "translation:Iwslt14", "TED talks, German to English"),
+        ("news-commentary", "translation:NewsCommentary", "news, en-nl, en-pt or it-pt"),
+        ("parallel-text", "own:ParallelText", "your own sentence pairs: two files, a TSV or JSONL"),
+        ("imdb", "classification:Imdb", "movie reviews, negative or positive"),
+        ("ag-news", "classification:AgNews", "world news against business"),
+        ("20ng", "classification:Newsgroups", "newsgroups, baseball against hockey"),
+        ("sst", "classification:Sst", "Stanford Sentiment Treebank, negative or positive"),
+        ("amazon", "classification:Amazon", "product reviews, negative or positive"),
+        ("yelp", "classification:Yelp", "reviews of 1-2 stars against 4-5"),
+        ("sms", "classification:Sms", "text messages, spam or not"),
+        ("labelled-text", "own:LabelledText", "your own labelled text: TSV, CSV or JSONL"),
+        ("hf-dataset", "own:HfDataset", "any data set of the Hugging Face datasets library"),
+    ):
+        register(name, f"ktiwprobe_paper.text.{target}", summary=summary)
 
 
 @hookimpl

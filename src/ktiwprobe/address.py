@@ -125,6 +125,15 @@ class Finder:
             self._group = [run for run in runs if _kin(run) == _kin(main[-1])]
         return self._group
 
+    def stand_ins(self) -> list[Run]:
+        """Runs of the models without attention on the group's task, lowest seed of each."""
+        folder, found = self.group()[0].path.parent, {}
+        for run in sorted(find_runs(self.folder), key=lambda run: -run.seed):
+            if run.path.parent == folder and run.record["model"] in STAND_INS.values():
+                found[run.record["model"]] = run
+        beside = [found[model] for model in STAND_INS.values() if model in found]
+        return [run for run in beside if run.path not in {mine.path for mine in self.group()}]
+
     def learned(self) -> list[Run]:
         """A, B, ...: the group's learned runs, lowest seed first."""
         runs = sorted((r for r in self.group() if r.attention == "learned"), key=lambda r: r.seed)

@@ -10,6 +10,9 @@ def register_probes(register: Register) -> None:
     register("beta", "ktiwprobe.probes:beta", summary="log-odds of the right output if only one position is attended")
     register("gamma", "ktiwprobe.probes:beta", summary="beta under its other name: both are stored as log-odds")
     register("delta", "ktiwprobe.probes:delta", summary="saliency: gradient of log p times the input embedding")
+    register(
+        "alpha-opt", "ktiwprobe.optimal:alpha_opt", summary="the attention that would make the right output likeliest"
+    )
 
 
 @hookimpl

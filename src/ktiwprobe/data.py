@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -167,6 +168,7 @@ class Corpus:
     splits: Mapping[str, Split | Stream]
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
+    notes: tuple[str, ...] = ()  # what a user should know of how it was made: what was left out, and why
 
     def __post_init__(self) -> None:
         sides = (("x", "input", self.source_size), ("y", "output", self.target_size))
@@ -221,6 +223,31 @@ class Corpus:
         vocabulary = json.dumps([list(self.source_tokens), list(self.target_tokens)]).encode()
         finite = {name: split for name, split in self.splits.items() if isinstance(split, Split)}
         return {name: _hash([vocabulary, *_bytes(split)]) for name, split in finite.items()}
+
+
+@dataclass(frozen=True)
+class DataNeeds:
+    """What a task must find on this machine before it can be loaded; a task that needs nothing has no `needs`."""
+
+    name: str  # of the data set, and of its folder
+    folder: Path | None  # where it is; None if it is not here
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    fetch: Callable[[], Path] | None = None  # brings it from the hub
+    note: str = ""  # how it differs from what a paper used
+    paper: Mapping[str, float] = field(default_factory=dict)  # what a paper says of it: keys of `statistics`
+
+
+def statistics(corpus: Corpus) -> dict[str, float]:
+    """Examples of each split, the median length of inputs (of both sides in translation), and words known."""
+    found: dict[str, float] = {}
+    for name in ("train", "validation"):
+        split = corpus.split(name)
+        found[f"{name} examples"] = len(split)
+        found[f"{name} length"] = float(np.median(split.x.lengths)) - 2  # <s> and </s> do not count
+        if corpus.kind == "translation":
+            found[f"{name} target length"] = float(np.median(split.y.lengths)) - 1
+    return {**found, "vocabulary": corpus.source_size}
 
 
 def order_of_epoch(seed: int, epoch: int, size: int) -> NDArray[np.int64]:

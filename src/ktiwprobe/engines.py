@@ -1,6 +1,6 @@
 """Where the jobs of a sweep run: processes of this machine, or a Ray cluster. Both hand out ordinary futures.
 
-An engine starts work and notices that a worker died; it knows nothing of jobs, runs or retries worth counting.
+An engine starts work and says that a worker died; it knows nothing of jobs and runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Protocol, get_args
 
@@ -19,24 +19,26 @@ from ktiwprobe.errors import UnknownNameError, UsageError
 
 EngineName = Literal["local", "ray"]
 SECONDS_TO_ANSWER = 10.0  # that a Ray cluster has
+SECONDS_TO_SAVE = 60.0  # that a job has when it is told to end
 RETRIES = 3  # how often work is begun again after its worker died
 
 
 class Engine(Protocol):
-    """Runs functions elsewhere, several at a time, between `with` and its end."""
+    """Runs functions elsewhere, several at a time, inside its `with`; a `with` inside another is one with it."""
+
+    @property
+    def room(self) -> int | None:
+        """How many may be submitted at a time; None if it keeps a queue of its own."""
+        ...
 
     def __enter__(self) -> Engine: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Give up what has not begun; wait for what has."""
+        """After an error, tell what runs to save and end; then wait for it."""
         ...
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run work(*arguments) when there is room."""
-        ...
-
-    def recover(self) -> bool:
-        """After a future that ended with BrokenExecutor: whether lost work may be submitted again."""
+        """Run work(*arguments); a future ends with BrokenExecutor if its worker died."""
         ...
 
 
@@ -57,6 +59,8 @@ def make_engine(
     if name not in get_args(EngineName):
         raise UnknownNameError("engine", name, get_args(EngineName))
     if name == "ray":
+        if workers is not None and address is not None:
+            raise UsageError("a Ray cluster decides itself how many jobs it runs: leave --workers or --ray-address out")
         return Ray(workers, address, cpus, gpus)
     if address is not None or cpus != 1 or gpus:
         raise UsageError("the engine local has one thread a process and no address: use --engine ray for that")
@@ -72,34 +76,35 @@ class Local:
     """
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers = self.room = workers  # a pool would begin a job that waits in it even while it is told to end
         self._pool: ProcessPoolExecutor | None = None
+        self._depth = 0
 
     def __enter__(self) -> Local:
-        self._others = multiprocessing.active_children()
-        self._pool = self._fresh()
+        if self._depth == 0:
+            self._others = multiprocessing.active_children()
+        self._depth += 1
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._pool is not None:
-            for process in multiprocessing.active_children() if kind else ():
+        self._depth -= 1
+        if kind:
+            for process in multiprocessing.active_children():
                 if process not in self._others:
                     process.terminate()  # training hears it, saves and ends
+        if self._pool is not None and (kind or not self._depth):
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run it in a process of its own."""
-        if self._pool is None:
-            raise UsageError("an engine takes work only inside its `with`")
-        return self._pool.submit(work, *arguments)
-
-    def recover(self) -> bool:
-        """A dead process takes the whole pool with it: begin another."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-        self._pool = self._fresh()
-        return True
+        """Run it in a process of its own; a dead process takes its whole pool with it, so there may be a new one."""
+        try:
+            self._pool = self._pool or self._fresh()
+            return self._pool.submit(work, *arguments)
+        except BrokenExecutor:
+            self._pool.shutdown(wait=True, cancel_futures=True)  # type: ignore[union-attr]
+            self._pool = self._fresh()
+            return self._pool.submit(work, *arguments)
 
     def _fresh(self) -> ProcessPoolExecutor:
         fresh = multiprocessing.get_context("spawn")  # a fork would copy this process's threads and locks
@@ -109,15 +114,43 @@ class Local:
 class Ray:
     """A Ray cluster: the one at `address`, else one started on this machine; Ray itself retries what is lost."""
 
+    room = None
+
     def __init__(self, workers: int | None, address: str | None, cpus: int, gpus: float) -> None:
         self.workers, self.address, self.cpus, self.gpus = workers, address, cpus, gpus
+        self._ray: Any = None
+        self._refs: list[Any] = []
+        self._depth = 0
 
     def __enter__(self) -> Ray:
+        _check_reachable(self.address)
+        self._depth += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._depth -= 1
+        if self._ray is not None and (kind or not self._depth):
+            if kind:
+                for ref in self._refs:
+                    self._ray.cancel(ref)  # an interrupt there: training hears it, saves and ends
+                self._ray.wait(self._refs, num_returns=len(self._refs), timeout=SECONDS_TO_SAVE)
+            self._ray.shutdown()
+            self._ray, self._refs = None, []
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run it where the cluster has room; begun again if its worker or node dies."""
+        self._ray = self._ray or self._started()
+        shares = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
+        ref = self._ray.remote(_with_threads).options(**shares).remote(self.cpus, work, *arguments)
+        self._refs.append(ref)
+        future: Future[Any] = ref.future()
+        return future
+
+    def _started(self) -> Any:
         try:
             import ray
         except ImportError as error:
             raise UsageError("the engine ray needs Ray: install it with `pip install 'ktiwprobe[ray]'`") from error
-        _check_reachable(self.address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no word to anyone
         started: dict[str, Any] = {}
         if self.address is None:
@@ -126,22 +159,7 @@ class Ray:
             ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **started)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UsageError(f"cannot reach Ray at {self.address or 'this machine'}: {_one_line(error)}") from error
-        self._ray = ray
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ray.shutdown()
-
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run it where the cluster has room; begun again if its worker or node dies."""
-        remote = self._ray.remote(_with_threads)
-        shares = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
-        future: Future[Any] = remote.options(**shares).remote(self.cpus, work, *arguments).future()
-        return future
-
-    def recover(self) -> bool:
-        """Ray has tried often enough."""
-        return False
+        return ray
 
 
 def _check_reachable(address: str | None) -> None:

@@ -83,10 +83,9 @@ class Context:
         )
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if failed:
-            raise SweepError(
-                f"{len(failed)} of {len(outcomes)} jobs failed, the others are kept; {failed[0].run.name}: "
-                f"{failed[0].reason}"
-            )
+            reasons = {outcome.reason: outcome.run.name for outcome in failed}
+            told = "; ".join(f"{name}: {reason}" for reason, name in list(reasons.items())[:3])
+            raise SweepError(f"{len(failed)} of {len(outcomes)} jobs failed, the others are kept; {told}")
         self.used.extend(outcome.run.name for outcome in outcomes if outcome.run.name not in self.used)
         return [outcome.run for outcome in outcomes]
 
@@ -148,17 +147,19 @@ def reproduce(
         raise UnknownNameError("scale", scale, get_args(Scale))
     registry = registry or build_registry()
     experiment: Experiment = registry.load("experiments", name)()
-    if task is not None and not getattr(experiment, "takes_task", False):
-        raise UsageError(f"experiment {name!r} has its own data: leave --task out")
+    takes = getattr(experiment, "takes", ("seeds", "steps"))
+    for wish, value in {"seeds": seeds, "steps": steps, "task": task}.items():
+        if value is not None and wish not in takes:
+            raise UsageError(f"experiment {name!r} has its own {wish}: leave --{wish} out")
     usual = experiment.seeds if scale == "paper" else experiment.small_seeds
     chosen = tuple(usual if seeds is None else seeds)
     engine = make_engine(engine) if isinstance(engine, str) else engine
     about = (registry, engine, device, progress)
     context = Context(chosen, scale, steps, task, runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
     started = time.monotonic()
-    result = experiment.run(context)
-    if context.small:
-        result = replace(result, notes=[SMALL, *result.notes], verdict=f"{result.verdict} (small scale)")
+    with engine:  # once for all that the experiment trains
+        result = experiment.run(context)
+    result = _marked(result, context, usual)
     return Report(
         experiment=name,
         claim=experiment.claim,
@@ -172,6 +173,21 @@ def reproduce(
         versions=_versions(),
         result=result,
     )
+
+
+def _marked(result: Result, context: Context, usual: Sequence[int]) -> Result:
+    """What is less than the experiment's own says so wherever it is shown."""
+    less = [SMALL] if context.small else []
+    if len(context.seeds) < len(usual):
+        less.append(f"Of {len(context.seeds)} seeds only: the experiment's own are {len(usual)}.")
+    if context.steps is not None:
+        less.append(f"Trained for {context.steps} steps, not for the experiment's own.")
+    if not less:
+        return result
+    mark = "small scale" if context.small else "not the experiment's own seeds or steps"
+    for figure in result.figures.values():
+        figure.text(0.005, 0.005, mark, fontsize=8, color="grey")
+    return replace(result, notes=[*less, *result.notes], verdict=f"{result.verdict} ({mark})")
 
 
 def _command(name: str, seeds: Sequence[int] | None, steps: int | None, scale: str, task: str | None) -> str:

@@ -148,6 +148,12 @@ class Extractor:
         source, target = self.corpus.source_tokens, self.corpus.target_tokens
         return tuple(source[i] for i in self.part.x[sentence]), tuple(target[i] for i in self.part.y[sentence])
 
+    def batches(self) -> Iterator[Batch]:
+        """What is probed, sentences of similar length together, on the device."""
+        device = choose_device(self.device)
+        for rows in self.part.by_length():
+            yield self.part.batch(rows).to(device)
+
     def gold(self) -> Signal:
         """The known alignment of what is probed."""
         return replace(gold_signal(self.part, self.corpus, self.split), text=self.tokens)

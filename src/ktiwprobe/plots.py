@@ -125,19 +125,23 @@ def trials(
     figure = Figure(figsize=(1.2 + 4.4 * len(panels), 3.6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     labels = list(dict.fromkeys(label for groups in panels.values() for label in groups))
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
+    ends = []
     for axis, (title, groups) in zip(axes, panels.items(), strict=True):
         axis.set_xscale(scale[0], **({"linthresh": 10} if scale[0] == "symlog" else {}))
-        axis.set_yscale(scale[1])
+        axis.set_yscale(scale[1], **({"linthresh": 1} if scale[1] == "symlog" else {}))
         axis.set(xlabel=xlabel, title=title)
         axis.spines[["top", "right"]].set_visible(False)
-        ends = {}
-        for label, lines in groups.items():
-            colour = COLOURS[labels.index(label) % len(COLOURS)]
-            ends[label] = _draw_trials(axis, lines, colour, each=each)
+        ends.append({label: _draw_trials(axis, lines, colours[label], each=each) for label, lines in groups.items()})
         if ylim:
             axis.set_ylim(*ylim)
-        _label_ends(axis, ends, {label: COLOURS[labels.index(label) % len(COLOURS)] for label in groups})
+    for axis, of_panel in zip(axes, ends, strict=True):  # once the axes, which share their scale, are settled
+        _label_ends(axis, of_panel, colours)
     axes[0].set_ylabel(ylabel)
+    count = max((len(lines) for groups in panels.values() for lines in groups.values()), default=1)
+    if count > 1:
+        what = "thin: each trial, thick: their median" if each else "median, and 10th to 90th percentile"
+        figure.supxlabel(f"{what} (n = {count})", fontsize=8, color="grey", x=0.99, ha="right")
     return figure
 
 
@@ -158,6 +162,7 @@ def _draw_trials(axis: Any, lines: Sequence[Points], colour: str, *, each: bool)
 
 def _label_ends(axis: Any, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
     """Each label beside the end of its line, moved apart where they would meet."""
+    axis.get_xlim(), axis.get_ylim()  # settles the limits, which the transformation needs
     to_share = (axis.transData + axis.transAxes.inverted()).transform
     order = sorted(ends, key=lambda label: ends[label][1])
     heights = [float(np.clip(to_share(ends[label])[1], 0.02, 0.98)) for label in order]

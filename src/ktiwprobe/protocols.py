@@ -87,6 +87,7 @@ class Experiment(Protocol):
     claim: ClassVar[str]  # a sentence, and where the paper says it
     seeds: ClassVar[Sequence[int]]  # at paper scale, unless the user says otherwise
     small_seeds: ClassVar[Sequence[int]]  # at small scale
+    takes: ClassVar[Sequence[str]] = ("seeds", "steps")  # what a user may choose; also task
 
     def run(self, context: Any) -> Any:
         """Train what is needed, measure it, and say what follows: an experiments.Result from an experiments.Context."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,15 +93,18 @@ def sweep(
 ) -> list[Outcome]:
     """Run every job and tell how each ended, in their order; one that fails leaves the others alone."""
     registry, folder = registry or build_registry(), runs_folder(runs).absolute()
-    places: dict[Path, Job] = {}
-    for job in jobs:  # two jobs that mean one run are one
-        places.setdefault(job.recipe(registry).folder(folder), job)
-    waiting = {path: job for path, job in places.items() if not _finished(Run(path), job)}
-    ended = {path: Outcome(job, Run(path), "found") for path, job in places.items() if path not in waiting}
+    asked = [(recipe.folder(folder), job, recipe) for job in jobs for recipe in [job.recipe(registry)]]
+    places: dict[Path, tuple[Job, Recipe]] = {}
+    for path, job, recipe in asked:  # jobs that mean one run are one: the longest
+        if path not in places or _length(recipe) > _length(places[path][1]):
+            places[path] = job, recipe
+    waiting = {path: job for path, (job, recipe) in places.items() if not _finished(Run(path), recipe)}
+    ended = {path: Outcome(job, Run(path), "found") for path, (job, _) in places.items() if path not in waiting}
     if waiting:
+        _check_installed(waiting.values())
         engine = make_engine(engine) if isinstance(engine, str) else engine
         ended |= _Sweep(engine, waiting, device, progress).outcomes(len(ended))
-    return [ended[path] for path in places]
+    return [replace(ended[path], job=job) for path, job, _ in asked]
 
 
 class _Sweep:
@@ -108,6 +112,8 @@ class _Sweep:
 
     def __init__(self, engine: Engine, jobs: Mapping[Path, Job], device: str, progress: Progress) -> None:
         self.engine, self.jobs, self.device, self.progress = engine, jobs, device, progress
+        self.waiting = deque(jobs)
+        self.lost: deque[Path] = deque()  # their worker died: each is begun again alone, lest others pay for it
         self.attempts = dict.fromkeys(jobs, 0)
         self.pending: dict[Future[str], Path] = {}
         self.ended: dict[Path, Outcome] = {}
@@ -117,11 +123,11 @@ class _Sweep:
         self.progress.begin("sweep", found + len(self.jobs), found, unit="jobs")
         try:
             with self.engine:
-                for path in self.jobs:
-                    self._submit(path)
-                while self.pending:
+                while len(self.ended) < len(self.jobs):
+                    self._submit()
                     done, _ = wait(self.pending, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
-                    self._collect(done)
+                    for future in done:
+                        self._collect(future, self.pending.pop(future))
                     self.progress.jobs([state for path in self.pending.values() if (state := self._state(path))])
                     self.progress.advance(found + len(self.ended))
         except KeyboardInterrupt:
@@ -131,31 +137,29 @@ class _Sweep:
             self.progress.end()
         return self.ended
 
-    def _submit(self, path: Path) -> None:
+    def _submit(self) -> None:
+        """Begin as many as there is room for."""
+        while self.waiting and (self.engine.room is None or len(self.pending) < self.engine.room):
+            self._begin(self.waiting.popleft())
+        if self.lost and not self.pending:
+            self._begin(self.lost.popleft())
+
+    def _begin(self, path: Path) -> None:
         self.attempts[path] += 1
         self.pending[self.engine.submit(_work, self.jobs[path], str(path), self.device)] = path
 
-    def _collect(self, done: Iterable[Future[str]]) -> None:
-        lost = []
-        for future in done:
-            path = self.pending.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenExecutor):
-                lost.append(path)
-            else:
-                self._end(path, _one_line(error) if error else future.result())
-        if lost:
-            self._begin_again(lost)
-
-    def _begin_again(self, lost: list[Path]) -> None:
-        """A worker died, and with it all that ran beside it."""
-        lost += [self.pending.pop(future) for future in list(self.pending)]
-        again = self.engine.recover()
-        for path in lost:
-            if again and self.attempts[path] <= RETRIES:
-                self._submit(path)
-            else:
-                self._end(path, "its worker died (killed, or out of memory)")
+    def _collect(self, future: Future[str], path: Path) -> None:
+        """How a job ended; one that did not end by itself is begun again, a few times."""
+        error = future.exception()
+        died = isinstance(error, BrokenExecutor)
+        if died or (error is None and future.result() == INTERRUPTED):
+            if self.attempts[path] <= RETRIES:
+                self.lost.append(path)
+                return
+            why = "its worker died (killed, or out of memory)" if died else "it was told to stop"
+            self._end(path, f"{why}, {self.attempts[path]} times")
+            return
+        self._end(path, _one_line(error) if error else future.result())
 
     def _state(self, path: Path) -> JobState | None:
         """How far a job is, if it has begun."""
@@ -168,8 +172,6 @@ class _Sweep:
         return JobState(run.name, last[0]["step"], target, last[0]) if last else None
 
     def _end(self, path: Path, reason: str) -> None:
-        if reason == INTERRUPTED:
-            raise KeyboardInterrupt
         run, job = Run(path), self.jobs[path]
         self.ended[path] = Outcome(job, run, "failed" if reason else "done", reason)
         self.progress.job_ended(run.name, reason or _reached(run))
@@ -186,15 +188,34 @@ def _work(job: Job, path: str, device: str) -> str:
     return ""
 
 
-def _finished(run: Run, job: Job) -> bool:
-    """Whether the run has reached what the job wants, by what its files say of themselves."""
+def _length(recipe: Recipe) -> tuple[int, int]:
+    """What makes one training longer than another: steps, else epochs."""
+    options = recipe.train_options
+    return options.steps or 0, options.epochs or 0
+
+
+def _finished(run: Run, recipe: Recipe) -> bool:
+    """Whether the run has reached what is wanted, by what its files say of themselves."""
     try:
         if not run.exists:
             return False
         reached, aim = run.reached()
-        return reached == aim and reached >= (job.steps or 0)
     except KtiwprobeError:
         return False
+    if recipe.fits_itself or recipe.train_options.steps is None:  # epochs: their steps are known to the corpus alone
+        theirs = run.record["options"]["train"].get("epochs")
+        return reached == aim and (recipe.fits_itself or theirs == recipe.train_options.epochs)
+    return reached >= recipe.train_options.steps
+
+
+def _check_installed(jobs: Iterable[Job]) -> None:
+    """Workers know only what is installed, not what this process was given besides."""
+    installed = build_registry()
+    for kind, name in {(kind, getattr(job, kind)) for job in jobs for kind in ("model", "task")}:
+        if name is not None and name not in installed.names(f"{kind}s"):
+            raise UsageError(
+                f"{kind} {name!r} is known to this process only: install its plugin, so that workers find it"
+            )
 
 
 def _reached(run: Run) -> str:
@@ -203,4 +224,5 @@ def _reached(run: Run) -> str:
 
 
 def _one_line(error: BaseException) -> str:
+    error = getattr(error, "cause", None) or error  # what Ray wraps
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -53,6 +53,8 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
     where = choose_device(device)
     with Run(path).lock(), _own_random_state(where):
         corpus = recipe.corpus()
+        for note in corpus.notes:
+            progress.say(note)
         target, run = recipe.steps(corpus), Run(path)
         run.tidy()
         if run.exists:

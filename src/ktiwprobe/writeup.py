@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ktiwprobe import storage
-from ktiwprobe.experiments import Report, Row
+from ktiwprobe.experiments import Report, Result, Row
 from ktiwprobe.plots import save
 from ktiwprobe.tables import cells
 
@@ -51,7 +51,8 @@ def to_csv(rows: Sequence[Row]) -> str:
 def to_markdown(report: Report) -> str:
     """The page that people read."""
     result = report.result
-    lines = [f"# {report.experiment}", "", report.claim, "", f"**{result.verdict}**", "", *_table(result.table), ""]
+    lines = [f"# {report.experiment}", "", report.claim, "", f"**{result.verdict}**", "", seen(result), ""]
+    lines += [*_table(result.table), ""] if result.table else []
     lines += [f"- {note}" for note in result.notes] + ([""] if result.notes else [])
     for name in result.figures:
         lines += [f"![{name.replace('-', ' ')}]({report.name}/{name}.png)", ""]
@@ -60,8 +61,14 @@ def to_markdown(report: Report) -> str:
     return "\n".join([*lines, f"{made} from {len(report.runs)} runs.{curves}", ""])
 
 
+def seen(result: Result) -> str:
+    """Whether the claim was seen, as a sentence."""
+    word = {True: "yes", False: "no", None: "undecided"}[result.holds]
+    return f"Claim seen: {word}."
+
+
 def _table(rows: Sequence[Row]) -> list[str]:
-    heads, *texts = cells(rows)
+    heads, *texts = [[cell.replace("|", "\\|") for cell in row] for row in cells(rows)]
     return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *texts)]
 
 

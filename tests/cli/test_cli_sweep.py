@@ -56,25 +56,29 @@ def test_what_cannot_be_is_one_sentence(refusal):
     assert "unknown engine 'cloud'" in refusal(*TINY, "--engine", "cloud")
     assert "not a list such as 0-3,7" in refusal(*TINY, "--seeds", "x")
     assert "did you mean 'copying'" in refusal("reproduce", "copyng")
-    assert "has its own data" in refusal("reproduce", "copying", "--task", "copy")
+    assert "has its own task" in refusal("reproduce", "copying", "--task", "copy")
+    assert "has its own seeds" in refusal("reproduce", "count-table", "--seeds", "1")
 
 
 def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(tmp_path, monkeypatch):
     """Exit 130 and one sentence; afterwards the sweep ends as if never stopped."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[1])]))
-    words = ["sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0", "--steps", "4000", "--quiet"]
-    words += ["-o", "hidden=8", "-o", "length=4", "-o", "vocabulary=5", "-o", "validation=5", "-o", "batch=2"]
-    command = [sys.executable, "-c", PROGRAM, *words]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    sizes = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
+    words = ["sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0-2", "--workers", "1", "--quiet"]
+    command = [sys.executable, "-c", PROGRAM, *words, *(word for size in sizes for word in ("-o", size))]
+    process = subprocess.Popen([*command, "--steps", "4000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not any(run.log()[3:] for run in find_runs(tmp_path / "runs")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert said == "ktiwprobe: stopped with 1 jobs to go: the same command goes on from here\n"
-    (run,) = find_runs(tmp_path / "runs")
+    assert said == "ktiwprobe: stopped with 3 jobs to go: the same command goes on from here\n"
+    (run,) = find_runs(tmp_path / "runs")  # none of the jobs that waited was begun
     reached, aim = run.progress()
     assert 0 < reached < aim
+    again = subprocess.run([*command, "--steps", str(reached + 5)], cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert [line.split()[1:3] for line in again.stdout.splitlines()[2:]] == [["done", str(reached + 5)]] * 3
 
 
 def test_a_claim_is_told_and_written(cli, tmp_path):

@@ -10,7 +10,7 @@ import torch
 
 from ktiwprobe import build_registry
 from ktiwprobe.signals import make_signal
-from ktiwprobe_paper.experiments import counts, gradient, locality, measures, multihead, optimal
+from ktiwprobe_paper.experiments import copying, counts, gradient, locality, measures, multihead, optimal
 from ktiwprobe_paper.ibm1 import count_table
 
 
@@ -38,6 +38,21 @@ def test_peaks_are_counted_against_gold():
     gold = signal([[0, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0.5]])
     found = signal([[0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [1, 0, 0], [0.4, 0.2, 0.4]])
     assert measures.peak_is_gold(found, gold) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("control", "hard", "holds"),
+    [
+        ([50, 60], [[90, None], [None, 100]], True),
+        ([50, None], [[90, None], [None, 100]], False),  # the control fails
+        ([50, 60], [[90, 100], [None, 100]], False),  # a hard one never fails
+        ([50, 60], [[40, None], [None, 100]], False),  # a hard one is faster
+        ([50, 60], [[None, None], [None, 100]], None),  # nobody is left to be slower
+    ],
+)
+def test_copying_is_judged_as_the_paper_says(control, hard, holds):
+    """Sometimes fails, and then slower: not never, not always."""
+    assert copying.judged(control, hard) is holds
 
 
 def test_gamma_is_read_around_the_keyword():

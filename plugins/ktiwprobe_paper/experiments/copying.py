@@ -24,8 +24,12 @@ from ktiwprobe_paper.experiments.measures import (
 )
 
 MODEL = {"layers": 1, "bidirectional": False, "dropout": 0.0, "activation": "tanh"}
+STEPS = 200  # as published; the paper's text speaks of 300 for the control
 KNOWN = 0.5  # of the rows: above it a probe counts as pointing at the gold position
 PAPER = ("every seed learns", "some seeds fail, slower", "some seeds fail, slower")  # in the order of `conditions`
+
+
+Steps = Sequence[int | None]  # of each seed, when it learned
 
 
 def conditions(small: bool) -> dict[str, dict[str, Any]]:
@@ -52,14 +56,13 @@ class Copying:
 
     def run(self, context: Context) -> Result:
         """Accuracy of every seed, and when beta and alpha first point at the symbol to copy."""
-        runs = self._train(context)
-        curves = {name: [(run.seed, accuracy(run)) for run in group] for name, group in runs.items()}
-        probes = {name: [_probed(context, run) for run in group] for name, group in runs.items()}
+        runs, last = self._train(context), context.steps or STEPS
+        curves = {name: [(run.seed, accuracy(run, last)) for run in group] for name, group in runs.items()}
+        probes = {name: [_probed(context, run, last) for run in group] for name, group in runs.items()}
         table = [self._row(name, paper, curves[name], probes[name]) for name, paper in zip(runs, PAPER, strict=True)]
         control, *others = ([learned_at(points) for _, points in curves[name]] for name in runs)
-        fails = [sum(step is None for step in steps) for steps in others]
-        slower = [_slower(steps, control) for steps in others]
-        holds = all(step is not None for step in control) and all(fails)
+        holds = judged(control, others)
+        slower = [f"{name}: {_slower(steps, control)}" for name, steps in zip(list(runs)[1:], others, strict=True)]
         return Result(
             verdict=_verdict(control, others, holds),
             holds=holds,
@@ -69,9 +72,8 @@ class Copying:
             notes=[
                 f"Learned means an accuracy above {LEARNED} at some evaluation; known means that the probe's peak is "
                 f"the symbol to copy in more than {KNOWN:.0%} of the rows.",
-                f"Of the seeds that learned, the median step is later than the control's in "
-                f"{sum(slower)} of {len(slower)} hard distributions.",
-                "Published setting: 200 steps of batch 128 (the paper's text speaks of 300 for the control).",
+                f"Of the seeds that learn, the median step is later than the control's: {'; '.join(slower)}.",
+                f"Published setting: {STEPS} steps of batch 128 (the paper's text speaks of 300 for the control).",
             ],
         )
 
@@ -82,7 +84,7 @@ class Copying:
                 "lstm-seq2seq",
                 "copy",
                 seed,
-                steps=context.steps,
+                steps=context.steps or STEPS,
                 options={**model, **task, "train.checkpoints": "every:10"},
             )
             for seed in context.seeds
@@ -111,27 +113,41 @@ class Copying:
         }
 
 
-def _probed(context: Context, run: Run) -> dict[str, Points]:
+def _probed(context: Context, run: Run, last: int) -> dict[str, Points]:
     """At each checkpoint, the share of rows whose peak is the gold position."""
-    gold = context.gold(run, split="test")
+    gold, steps = context.gold(run, split="test"), [step for step in run.steps() if step <= last]
     return {
-        probe: {step: peak_is_gold(signal, gold) for step, signal in context.signals(run, probe, split="test")}
+        probe: {step: peak_is_gold(signal, gold) for step, signal in context.signals(run, probe, steps, split="test")}
         for probe in ("alpha", "beta")
     }
 
 
-def _slower(steps: Sequence[int | None], control: Sequence[int | None]) -> bool:
+def judged(control: Steps, others: Sequence[Steps]) -> bool | None:
+    """Whether all seeds of the control learn, and of each hard distribution some fail and the others are slower.
+
+    None if some fail but no seed is left to be slower: the direction is the paper's, its 'sometimes' is not.
+    """
+    if None in control or any(None not in steps for steps in others):
+        return False
+    if any(_slower(steps, control) == "no seed learns" for steps in others):
+        return None
+    return all(_slower(steps, control) == "yes" for steps in others)
+
+
+def _slower(steps: Steps, control: Steps) -> str:
     mine, theirs = median(steps), median(control)
-    return mine is not None and theirs is not None and mine > theirs
+    if mine is None or theirs is None:
+        return "no seed learns"
+    return "yes" if mine > theirs else "no"
 
 
-def _verdict(control: Sequence[int | None], others: Sequence[Sequence[int | None]], holds: bool) -> str:
-    def count(steps: Sequence[int | None]) -> str:
+def _verdict(control: Steps, others: Sequence[Steps], holds: bool | None) -> str:
+    def count(steps: Steps) -> str:
         return f"{sum(step is not None for step in steps)} of {len(steps)}"
 
-    seen = "As the paper says" if holds else "Not as the paper says"
+    words = {True: "As the paper says", False: "Not as the paper says", None: "In the paper's direction, and further"}
     return (
-        f"{seen}: with symbols to spare {count(control)} seeds learn to copy, with always the same symbols "
+        f"{words[holds]}: with symbols to spare {count(control)} seeds learn to copy, with always the same symbols "
         f"{count(others[0])}, with one of two sets {count(others[1])}."
     )
 

@@ -59,6 +59,7 @@ class CountTable:
     )
     seeds: ClassVar[Sequence[int]] = (0,)
     small_seeds: ClassVar[Sequence[int]] = (0,)
+    takes: ClassVar[Sequence[str]] = ()
 
     def run(self, context: Context) -> Result:
         """Count, compare, and see whether C points at the right word."""
@@ -68,7 +69,7 @@ class CountTable:
                 raise KtiwprobeError(f"C of the proxy and of IBM Model 1 differ for {name}: one of them is wrong")
         table = [_row(name, case) for name, case in cases.items()]
         knows = {row["corpus"]: row["C points at the right word"] for row in table}
-        told = knows["40 of 60"] > 0.99 and knows["translation (Fig. 1)"] > 2 * table[0]["chance"]
+        told = all(knows[name] > 2 * row["chance"] for row in table if (name := row["corpus"]) not in BLIND)
         blind = all(knows[name] < 2 * row["chance"] for row in table if (name := row["corpus"]) in BLIND)
         return Result(
             verdict="C of the proxy is C of IBM Model 1 in all five corpora (largest difference "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +12,12 @@ from ktiwprobe.agreement import Agreement
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
 from ktiwprobe.sweep import Job
+from ktiwprobe_paper.experiments.measures import Points
 
-PAPER = {  # A(alpha, alpha-fr), A(alpha, beta-uf) in percent
+PAPER = {  # A(alpha, alpha-fr), A(alpha, beta-uf), in percent as printed
     "imdb": (9, 53),
     "ag-news": (17, 39),
-    "20-newsgroups": (19, 65),
+    "20ng": (19, 65),
     "sst": (14, 20),
     "amazon": (15, 52),
     "yelp": (8, 18),
@@ -33,7 +34,7 @@ class FrozenBeta:
     )
     seeds: ClassVar[Sequence[int]] = range(5)
     small_seeds: ClassVar[Sequence[int]] = range(2)
-    takes_task: ClassVar[bool] = True
+    takes: ClassVar[Sequence[str]] = ("seeds", "steps", "task")
 
     def run(self, context: Context) -> Result:
         """For each seed its own attention, against frozen and uniform runs of the next seed."""
@@ -45,13 +46,16 @@ class FrozenBeta:
             for kind in KINDS
         }
         runs = dict(zip(jobs, context.train(jobs.values()), strict=True))
-        rows = []
+        rows: list[Any] = []
+        curves: dict[str, list[Points]] = {"A(alpha, alpha-fr)": [], "A(alpha, beta-uf)": []}
         for seed, other in zip(context.seeds, _next(context.seeds), strict=True):
             alpha = runs["learned", seed]
-            frozen = _agree(context, alpha, runs["frozen-beta", other], "alpha")
-            uniform = _agree(context, alpha, runs["uniform", other], "beta")
-            rows.append((seed, other, frozen, uniform))
-        return _result(task, rows, runs)
+            others = {"A(alpha, alpha-fr)": ("frozen-beta", "alpha"), "A(alpha, beta-uf)": ("uniform", "beta")}
+            values = {key: _agree(context, alpha, runs[kind, other], probe) for key, (kind, probe) in others.items()}
+            for key, (kind, probe) in others.items():
+                curves[key].append(_over_training(context, alpha, runs[kind, other], probe))
+            rows.append((seed, other, *values.values()))
+        return _result(task, rows, curves)
 
 
 def _agree(context: Context, alpha: Run, other: Run, probe: str) -> Agreement:
@@ -59,12 +63,18 @@ def _agree(context: Context, alpha: Run, other: Run, probe: str) -> Agreement:
     return context.agree(f"{alpha.name}:alpha@best", f"{other.name}:{probe}@max")
 
 
+def _over_training(context: Context, alpha: Run, other: Run, probe: str) -> Points:
+    """A(alpha, v) at every checkpoint of the other run."""
+    ((_, best),) = context.signals(alpha, "alpha", [alpha.best_step()])
+    return {step: float(context.agree(best, v).value or 0) for step, v in context.signals(other, probe)}
+
+
 def _next(seeds: Sequence[int]) -> list[int]:
     return [*seeds[1:], seeds[0]]
 
 
-def _result(task: str, rows: Sequence[Any], runs: Any) -> Result:
-    paper = PAPER.get(task, (None, None))
+def _result(task: str, rows: Sequence[Any], agreements: Mapping[str, list[Points]]) -> Result:
+    paper = PAPER.get(task, ())
     table = [
         {
             "seed of alpha": seed,
@@ -80,8 +90,8 @@ def _result(task: str, rows: Sequence[Any], runs: Any) -> Result:
     ]
     lower = sum(row["A(alpha, alpha-fr)"] < row["A(alpha, beta-uf)"] for row in table)
     mean = {"seed of alpha": "mean", "seed of the others": None, "A(alpha, alpha-fr)": means[0]}
-    paper_row = {"seed of alpha": "paper", "A(alpha, alpha-fr)": paper[0], "A(alpha, beta-uf)": paper[1]}
-    accuracies = {kind: [dict(run.performance()) for (k, _), run in runs.items() if k == kind] for kind in KINDS}
+    keys = ("A(alpha, alpha-fr)", "A(alpha, beta-uf)")
+    paper_row = {"seed of alpha": "paper"} | {key: percent / 100 for key, percent in zip(keys, paper, strict=False)}
     return Result(
         verdict=f"On {task}, frozen beta agrees less than uniform attention's beta for {lower} of {len(table)} seeds "
         f"(means {means[0]:.2f} and {means[1]:.2f}, chance {means[2]:.2f}).",
@@ -89,27 +99,21 @@ def _result(task: str, rows: Sequence[Any], runs: Any) -> Result:
         table=[
             *table,
             {**mean, "A(alpha, beta-uf)": means[1], "chance": means[2]},
-            *([paper_row] if paper[0] is not None else []),
+            *([paper_row] if paper else []),
         ],
         curves=[
-            {"training": kind, "seed": seed, "step": step, "accuracy": value}
-            for (kind, seed), run in runs.items()
-            for step, value in run.performance().items()
+            {"agreement": key, "seed of alpha": row[0], "step": step, "value": value}
+            for key, found in agreements.items()
+            for row, points in zip(rows, found, strict=True)
+            for step, value in points.items()
         ],
         figures={
-            "accuracy": trials(
-                {f"lstm-classifier on {task}": accuracies},
-                ylabel="validation accuracy",
-                scale=("symlog", "linear"),
-                each=False,
+            "agreement": trials(
+                {f"lstm-classifier on {task}": agreements}, ylabel="agreement with alpha", scale=("symlog", "linear")
             )
         },
         notes=[
             "Alpha is read at its run's best checkpoint, the other signal at the checkpoint where it agrees most.",
-            *(
-                []
-                if paper[0] is not None
-                else [f"The paper has no {task}; its six data sets have 8-19 % against 18-65 %."]
-            ),
+            *([] if paper else [f"The paper has no {task}; its six data sets have 8-19 % against 18-65 %."]),
         ],
     )

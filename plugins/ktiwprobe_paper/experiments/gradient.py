@@ -42,7 +42,7 @@ class InitialGradient:
     )
     seeds: ClassVar[Sequence[int]] = range(5)
     small_seeds: ClassVar[Sequence[int]] = range(2)
-    takes_task: ClassVar[bool] = True
+    takes: ClassVar[Sequence[str]] = ("seeds", "task")
 
     def run(self, context: Context) -> Result:
         """Relative errors of the two readings of the claim, by width."""

@@ -36,7 +36,7 @@ class Locality:
         found = {name: [measured(context, run) for run in group] for name, group in runs.items()}
         table = [_row(name, seeds) for name, seeds in found.items()]
         early = {name: [_steps_of(q, hypothesis_2) for q in seeds] for name, seeds in found.items()}
-        late = {name: [observation_3(q, max(q["last"])) for q in seeds] for name, seeds in found.items()}
+        late = {name: [observation_3(q, _end(q)) for q in seeds] for name, seeds in found.items()}
         one_way = [
             bool(steps) and end for steps, end in zip(early["unidirectional"], late["unidirectional"], strict=True)
         ]
@@ -52,7 +52,7 @@ class Locality:
                         for name, seeds in found.items()
                     },
                     ylabel="gamma of positive sequences",
-                    scale=("symlog", "linear"),
+                    scale=("symlog", "symlog"),
                     each=False,
                 )
             },
@@ -85,7 +85,8 @@ def measured(context: Context, run: Run) -> Quantities:
     """The four quantities at every checkpoint."""
     gold = context.gold(run)
     points: Quantities = {name: {} for name in QUANTITIES}
-    for step, signal in context.signals(run, "beta"):
+    last = context.steps or STEPS
+    for step, signal in context.signals(run, "beta", [step for step in run.steps() if step <= last]):
         for name, value in gamma_around(signal, gold).items():
             points[name][step] = value
     return points
@@ -116,8 +117,11 @@ def _steps_of(q: Quantities, holds: Any) -> list[int]:
     return [step for step in sorted(q["last"]) if step and holds(q, step)]
 
 
+def _end(q: Quantities) -> int:
+    return max(q["last"])
+
+
 def _row(name: str, seeds: Sequence[Quantities]) -> dict[str, Any]:
-    end = max(seeds[0]["last"])
     takes_over = [next(iter(_steps_of(q, lambda q, s: q["last"][s] > q["keyword"][s])), None) for q in seeds]
     spans = [_steps_of(q, hypothesis_2) for q in seeds]
     return {
@@ -125,8 +129,8 @@ def _row(name: str, seeds: Sequence[Quantities]) -> dict[str, Any]:
         "Hypothesis 2 at some step": share(sum(map(bool, spans)), len(seeds)),
         "its steps": ", ".join(f"{span[0]}-{span[-1]}" if span else "-" for span in spans),
         "last above keyword from": ", ".join("-" if step is None else str(step) for step in takes_over),
-        "Observation 3 at the end": share(sum(observation_3(q, end) for q in seeds), len(seeds)),
-        **{f"{quantity} at {end}": float(np.mean([q[quantity][end] for q in seeds])) for quantity in QUANTITIES},
+        "Observation 3 at the end": share(sum(observation_3(q, _end(q)) for q in seeds), len(seeds)),
+        **{f"{quantity} at the end": float(np.mean([q[quantity][_end(q)] for q in seeds])) for quantity in QUANTITIES},
         "paper": "Hypothesis 2, then Observation 3",
     }
 

@@ -16,9 +16,9 @@ LEARNED = 0.95  # accuracy above which a run counts as having learned
 Points = dict[int, float]
 
 
-def accuracy(run: Run) -> Points:
-    """Validation accuracy at every evaluated step."""
-    return {int(record["step"]): float(record["accuracy"]) for record in run.log()}
+def accuracy(run: Run, last: int) -> Points:
+    """Validation accuracy at every evaluated step up to `last`: a run may have been extended by somebody else."""
+    return {int(record["step"]): float(record["accuracy"]) for record in run.log() if record["step"] <= last}
 
 
 def learned_at(points: Mapping[int, float], threshold: float = LEARNED) -> int | None:
@@ -39,9 +39,12 @@ def wilson(count: int, total: int) -> tuple[float, float]:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The middle of those that are there."""
+    """The middle of those that are there; of whole numbers a whole number, where it is one."""
     known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else None
+    if not known:
+        return None
+    middle = float(np.median(known))
+    return int(middle) if middle.is_integer() and all(isinstance(value, int) for value in known) else middle
 
 
 def peak_is_gold(signal: Signal, gold: Signal) -> float:

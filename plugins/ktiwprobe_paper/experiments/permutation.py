@@ -12,7 +12,17 @@ from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
 from ktiwprobe.sweep import Job
 from ktiwprobe_paper.experiments.copying import MODEL, conditions
-from ktiwprobe_paper.experiments.measures import accuracy, learned_at, lines, median, peak_is_gold, sample, share
+from ktiwprobe_paper.experiments.copying import STEPS as COPYING_STEPS
+from ktiwprobe_paper.experiments.measures import (
+    Points,
+    accuracy,
+    learned_at,
+    lines,
+    median,
+    peak_is_gold,
+    sample,
+    share,
+)
 from ktiwprobe_paper.ibm1 import count_table
 
 STEPS = 300  # the paper's text; copying has its own 200
@@ -42,9 +52,13 @@ class PermutationFunction:
             for reader, both in (("unidirectional", False), ("bidirectional", True))
             for task in ("copy", "permute")
         }
-        curves = {f"{task}, {reader}": [(r.seed, accuracy(r)) for r in runs] for (task, reader), runs in groups.items()}
-        table = [_row(context, task, reader, runs) for (task, reader), runs in groups.items()]
-        learn = {key: sum(learned_at(accuracy(run)) is not None for run in runs) for key, runs in groups.items()}
+        found = {key: [accuracy(run, _steps(context, key[0])) for run in runs] for key, runs in groups.items()}
+        curves = {
+            f"{task}, {reader}": [(run.seed, points) for run, points in zip(groups[task, reader], of_task, strict=True)]
+            for (task, reader), of_task in found.items()
+        }
+        table = [_row(context, *key, runs, found[key]) for key, runs in groups.items()]
+        learn = {key: sum(learned_at(points) is not None for points in trials_) for key, trials_ in found.items()}
         copies, permutes = learn["copy", "unidirectional"], learn["permute", "unidirectional"]
         total = len(groups["copy", "unidirectional"])
         difference = _difference_of_tables(context)
@@ -57,7 +71,7 @@ class PermutationFunction:
             figures={
                 "accuracy": trials(
                     {
-                        reader: {t: [accuracy(run) for run in groups[t, reader]] for t in ("copy", "permute")}
+                        reader: {task: found[task, reader] for task in ("copy", "permute")}
                         for reader in ("unidirectional", "bidirectional")
                     },
                     ylabel="validation accuracy",
@@ -76,12 +90,15 @@ class PermutationFunction:
         seeds = context.seeds[:3] if both_ways else context.seeds  # the paper's own setting gets the seeds
         model: dict[str, Any] = {**MODEL, "bidirectional": both_ways, **({"hidden": 64} if context.small else {})}
         options = {**model, **control(context.small), "train.checkpoints": "every:10"}
-        steps = context.steps or (STEPS if task == "permute" else None)
+        steps = _steps(context, task)
         return context.train(Job("lstm-seq2seq", task, seed, steps=steps, options=options) for seed in seeds)
 
 
-def _row(context: Context, task: str, reader: str, runs: Sequence[Run]) -> dict[str, Any]:
-    curves = [accuracy(run) for run in runs]
+def _steps(context: Context, task: str) -> int:
+    return context.steps or (STEPS if task == "permute" else COPYING_STEPS)
+
+
+def _row(context: Context, task: str, reader: str, runs: Sequence[Run], curves: Sequence[Points]) -> dict[str, Any]:
     steps = [learned_at(points) for points in curves]
     return {
         "task": task,
@@ -96,7 +113,8 @@ def _row(context: Context, task: str, reader: str, runs: Sequence[Run]) -> dict[
 
 
 def _at_end(context: Context, run: Run, probe: str) -> float:
-    ((_, signal),) = context.signals(run, probe, run.steps()[-1:], split="test")
+    last = max(step for step in run.steps() if step <= _steps(context, run.record["task"]))
+    ((_, signal),) = context.signals(run, probe, [last], split="test")
     return peak_is_gold(signal, context.gold(run, split="test"))
 
 

@@ -17,6 +17,8 @@ COMMANDS = {
     "agree": "agree",
     "reproduce": "reproduce",
     "sweep": "sweep",
+    "dictionary": "dictionary",
+    "data": "data",
     "ls": "ls",
     "plugins": "plugins",
     "rm": "rm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +35,23 @@ split_option = click.option(
     show_default=True,
     metavar="SPLIT",
     help="validation, test, or train (a sample as large as validation).",
+)
+
+
+def _data(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+    """Tasks look there, here and in the processes of a sweep."""
+    if folder is not None:
+        if not os.path.isdir(folder):  # noqa: PTH112  (pathlib would cost `--help` its speed)
+            raise click.BadParameter(f"{folder!r} is not a folder.")
+        os.environ["KTIWPROBE_DATA"] = os.path.abspath(folder)  # noqa: PTH100
+
+
+data_option = click.option(
+    "--data",
+    metavar="DIR",
+    callback=_data,
+    expose_value=False,
+    help="Folder of data sets. [default: $KTIWPROBE_DATA, else a cache]",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktiwprobe.cli.common import device_option, load_registry, quiet_option, runs_option, split_option
+from ktiwprobe.cli.common import data_option, device_option, load_registry, quiet_option, runs_option, split_option
 
 
 @click.command("extract")
@@ -19,6 +19,7 @@ from ktiwprobe.cli.common import device_option, load_registry, quiet_option, run
 @click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, all, or a step.")
 @split_option
 @runs_option
+@data_option
 @device_option
 @quiet_option
 def command(

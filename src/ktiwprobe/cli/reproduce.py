@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from ktiwprobe.cli.common import device_option, engine_options, load_registry, make_engine, quiet_option, runs_option
+from ktiwprobe.cli.common import (
+    data_option,
+    device_option,
+    engine_options,
+    load_registry,
+    make_engine,
+    quiet_option,
+    runs_option,
+)
 
 
 @click.command("reproduce")
@@ -16,6 +24,7 @@ from ktiwprobe.cli.common import device_option, engine_options, load_registry, m
 @click.option("--out", default="results", show_default=True, metavar="DIR", help="Where to write what came out.")
 @engine_options
 @runs_option
+@data_option
 @device_option
 @quiet_option
 def command(
@@ -48,7 +57,7 @@ def command(
     from ktiwprobe.experiments import reproduce
     from ktiwprobe.sweep import parse_seeds
     from ktiwprobe.tables import align, cells
-    from ktiwprobe.writeup import write_report
+    from ktiwprobe.writeup import seen, write_report
 
     report = reproduce(
         experiment,
@@ -64,8 +73,9 @@ def command(
     )
     files = write_report(report, Path(out))
     click.echo(report.claim + "\n")
-    click.echo(align(cells(report.result.table)) + "\n")
+    if report.result.table:
+        click.echo(align(cells(report.result.table)) + "\n")
     for note in report.result.notes:
         click.echo(f"- {note}")
-    click.echo(f"\n{report.result.verdict}")
+    click.echo(f"\n{report.result.verdict} {seen(report.result)}")
     click.echo(f"written: {', '.join(str(file) for file in files)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktiwprobe.cli.common import (
+    data_option,
     device_option,
     engine_options,
     json_option,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @options_option
 @engine_options
 @runs_option
+@data_option
 @device_option
 @json_option
 @quiet_option

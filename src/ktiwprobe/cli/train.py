@@ -9,6 +9,7 @@ import click
 
 from ktiwprobe.cli.common import (
     collect_options,
+    data_option,
     device_option,
     load_registry,
     options_option,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--resume", is_flag=True, help="Go on with a run that was interrupted.")
 @options_option
 @runs_option
+@data_option
 @device_option
 @quiet_option
 def command(

@@ -1,0 +1,1 @@
+"""Real text: where data sets are, how their files are read, and the tasks made of them."""

@@ -1,0 +1,93 @@
+"""Tokenised corpora on the disk: made once, then memory-mapped by every run that reads the same files the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktiwprobe import Corpus, Split
+from ktiwprobe.data import Ragged
+from ktiwprobe.errors import CorpusError
+from ktiwprobe_paper.text.sources import cache_folder
+
+VERSION = 1  # of how text becomes ids: a change here makes every corpus anew
+
+
+def cached_corpus(task: str, options: Mapping[str, Any], files: Iterable[Path], make: Callable[[], Corpus]) -> Corpus:
+    """The corpus that `make` makes of `files` under `options`; from the cache if it was made before."""
+    import filelock
+
+    folder = cache_folder() / "corpora" / f"{task}-{_key(task, options, files)}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder.with_suffix(".lock")):
+            if not (folder / "corpus.json").exists():
+                _save(make(), folder)
+        return _load(folder)
+    except OSError as error:
+        raise CorpusError(
+            f"cannot keep the tokenised corpus in {folder.parent}: {error.strerror or error}; free some space, or set "
+            "XDG_CACHE_HOME to another folder"
+        ) from error
+
+
+def _key(task: str, options: Mapping[str, Any], files: Iterable[Path]) -> str:
+    digest = hashlib.sha256(json.dumps([VERSION, task, dict(options)], sort_keys=True).encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _save(corpus: Corpus, folder: Path) -> None:
+    """Arrow files, then a description that says that all is there."""
+    import pyarrow as pa
+
+    half = folder.with_suffix(".half")
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir(parents=True)
+    for name, split in corpus.splits.items():
+        if isinstance(split, Split):
+            columns = {"x": split.x, "y": split.y}
+            arrays = {key: pa.LargeListArray.from_arrays(rows.offsets, rows.values) for key, rows in columns.items()}
+            table = pa.table(arrays)
+            with pa.OSFile(str(half / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+    about = {
+        "kind": corpus.kind,
+        "splits": list(corpus.splits),
+        "source_tokens": list(corpus.source_tokens),
+        "target_tokens": None if corpus.joint else list(corpus.target_tokens),
+        "notes": list(corpus.notes),
+        "task": corpus.task,
+    }
+    (half / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    half.rename(folder)
+
+
+def _load(folder: Path) -> Corpus:
+    import pyarrow as pa
+
+    about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+    splits = {}
+    for name in about["splits"]:
+        table = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).read_all()
+        x, y = (_ragged(table.column(side)) for side in ("x", "y"))
+        splits[name] = Split(x, y)
+    source = tuple(about["source_tokens"])
+    target = source if about["target_tokens"] is None else tuple(about["target_tokens"])
+    return Corpus(about["task"], about["kind"], splits, source, target, notes=tuple(about["notes"]))
+
+
+def _ragged(column: Any) -> Ragged:
+    """A column of lists as it lies in the file."""
+    (lists,) = column.chunks if column.num_chunks == 1 else (column.combine_chunks(),)
+    offsets = np.asarray(lists.offsets.to_numpy(), np.int64)
+    values = lists.values.to_numpy()
+    return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])

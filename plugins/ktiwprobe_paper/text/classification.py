@@ -1,0 +1,192 @@
+"""The paper's classification data sets, and a user's own labelled text: word level, two labels (Appendix)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ktiwprobe import Corpus, Split, option
+from ktiwprobe.data import DataNeeds
+from ktiwprobe.errors import CorpusError
+from ktiwprobe_paper.text.cache import cached_corpus
+from ktiwprobe_paper.text.files import Table
+from ktiwprobe_paper.text.hub import Hub
+from ktiwprobe_paper.text.sources import Source
+from ktiwprobe_paper.text.words import Vocabulary, without_numbers, words_of
+
+PUBLISHED = {"steps": 4000, "batch": 32, "checkpoints": "paper-classification"}
+MOST_HELD_OUT = 4000  # examples of the test set that the paper validates on
+Examples = tuple[list[list[str]], list[int]]  # words, labels
+
+
+@dataclass(frozen=True)
+class ClassificationOptions:
+    """How text becomes ids; the defaults are the paper's."""
+
+    least: int = option(3, low=1, help="occurrences in training below which a word is <unk>")
+    longest: int | None = option(None, low=1, help="words above which an example is left out; none: no limit")
+    sample: int = option(0, low=0, help="seed of the validation sample, where the test set is larger than it")
+
+
+class LabelledSource:
+    """A task from one of the paper's data sets."""
+
+    Options: ClassVar[type] = ClassificationOptions
+    training_defaults: ClassVar[Mapping[str, Any]] = PUBLISHED
+    source: ClassVar[Source]
+    labels: ClassVar[Mapping[str, int]] = {
+        "0": 0,
+        "1": 1,
+    }  # what the label column says; examples of others are left out
+    names: ClassVar[tuple[str, str]] = ("negative", "positive")
+    split_underscores: ClassVar[bool] = False
+    drop_numbers: ClassVar[bool] = False
+
+    def needs(self) -> DataNeeds:
+        """What must be on this machine."""
+        return self.source.needs()
+
+    def load(self, options: ClassificationOptions) -> Corpus:
+        """Read, tokenise, and hold out as the paper did; from the cache if that was done before."""
+        files = [self.source.file(split) for split in self.source.splits]
+        return cached_corpus(self.source.name, asdict(options), files, lambda: self._make(options))
+
+    def _make(self, options: ClassificationOptions) -> Corpus:
+        parts = {split: self._examples(self.source.table(split)) for split in self.source.splits}
+        train, test = parts["train"], parts["test"]
+        validation, rest = held_out(test, options.sample)
+        # of a test set that is all used for validation nothing is left to test on but the set's own validation split
+        spare = rest if rest[1] else parts.get("validation", test)
+        return make_corpus(
+            self.source.name, {"train": train, "validation": validation, "test": spare}, self.names, options
+        )
+
+    def _examples(self, table: Table) -> Examples:
+        label, text = self.source.columns
+        kept = [(t, self.labels[y]) for y, t in zip(table[label], table[text], strict=True) if y in self.labels]
+        sentences = [words_of(text, split_underscores=self.split_underscores) for text, _ in kept]
+        if self.drop_numbers:
+            sentences = [without_numbers(sentence) for sentence in sentences]
+        return sentences, [label for _, label in kept]
+
+
+def held_out(test: Examples, seed: int) -> tuple[Examples, Examples]:
+    """A seeded sample of at most 4000, as the paper's validation set; and the rest."""
+    sentences, labels = test
+    order = np.random.default_rng(seed).permutation(len(labels))
+    parts = np.sort(order[:MOST_HELD_OUT]), np.sort(order[MOST_HELD_OUT:])
+    first, rest = (([sentences[i] for i in part], [labels[i] for i in part]) for part in parts)
+    return first, rest
+
+
+def make_corpus(
+    task: str, parts: Mapping[str, Examples], names: Sequence[str], options: ClassificationOptions
+) -> Corpus:
+    """Ids by a vocabulary of the training words; what is left out is counted in the notes."""
+    notes, kept = [], {}
+    for name, (sentences, labels) in parts.items():
+        good = [
+            i for i, words in enumerate(sentences) if words and (not options.longest or len(words) <= options.longest)
+        ]
+        if len(good) < len(labels):
+            over = f" or longer than {options.longest} words" if options.longest else ""
+            notes.append(f"{len(labels) - len(good)} of {len(labels)} {name} examples are left out: empty{over}")
+        kept[name] = [sentences[i] for i in good], [labels[i] for i in good]
+    vocabulary = Vocabulary(kept["train"][0], least=options.least)
+    if len(set(kept["train"][1])) < 2:
+        raise CorpusError(f"the training examples of {task} have fewer than two labels: a classifier needs both")
+    splits = {
+        name: Split.of([vocabulary.ids(words) for words in sentences], [[label] for label in labels])
+        for name, (sentences, labels) in kept.items()
+    }
+    return Corpus(task, "classification", splits, vocabulary.tokens, tuple(names), notes=tuple(notes))
+
+
+PLAIN = ("label", "text")
+
+
+class Imdb(LabelledSource):
+    """Movie reviews."""
+
+    source = Source(
+        "imdb", PLAIN, ("train", "test"), hub=Hub("stanfordnlp/imdb", PLAIN), paper=(25000, 181, 4000, 178, 60338)
+    )
+
+
+class AgNews(LabelledSource):
+    """World news against business."""
+
+    source = Source(
+        "ag-news",
+        PLAIN,
+        ("train", "test"),
+        hub=Hub("fancyzhx/ag_news", PLAIN),
+        paper=(60000, 40, 3800, 40, 31065),
+    )
+    labels: ClassVar[Mapping[str, int]] = {"0": 0, "2": 1}
+    names = ("world", "business")
+    drop_numbers = True
+
+
+class Newsgroups(LabelledSource):
+    """Baseball against hockey."""
+
+    source = Source(
+        "20ng",
+        PLAIN,
+        ("train", "test"),
+        hub=Hub("SetFit/20_newsgroups", PLAIN, labels=(("9", "0"), ("10", "1"))),
+        paper=(1197, 183, 796, 207, 12488),
+        note="the paper's table says a vocabulary of 31,065, its parameter count implies 12,488",
+    )
+    names = ("baseball", "hockey")
+    drop_numbers = True
+    split_underscores = True
+
+
+class Sst(LabelledSource):
+    """The two lowest of five labels against the two highest."""
+
+    source = Source(
+        "sst",
+        ("label5", "text"),
+        hub=Hub("SetFit/sst5", PLAIN),
+        paper=(5130, 16, 1421, 17, 11022),
+        note="validated on the test file; the paper's counts are not those of the standard split",
+    )
+    labels: ClassVar[Mapping[str, int]] = {"0": 0, "1": 0, "3": 1, "4": 1}
+
+
+class Amazon(LabelledSource):
+    """Product reviews of fewer than 400 words."""
+
+    @dataclass(frozen=True)
+    class Options(ClassificationOptions):
+        """As the others, with the paper's limit."""
+
+        longest: int | None = option(399, low=1, help="words above which an example is left out; none: no limit")
+
+    source = Source("amazon", PLAIN, paper=(32514, 71, 4000, 72, 37110))
+
+
+class Yelp(LabelledSource):
+    """Reviews of one or two stars against four or five."""
+
+    source = Source(
+        "yelp",
+        ("stars", "text"),
+        ("train", "test"),
+        hub=Hub("Yelp/yelp_review_full", PLAIN, labels=(("0", "1"), ("1", "2"), ("3", "4"), ("4", "5"))),
+        paper=(88821, 74, 4000, 74, 41368),
+    )
+    labels: ClassVar[Mapping[str, int]] = {"1": 0, "2": 0, "4": 1, "5": 1}
+
+
+class Sms(LabelledSource):
+    """Spam or not."""
+
+    source = Source("sms", PLAIN, note="not in the paper's tables, with a split of its own")
+    names = ("ham", "spam")
