@@ -181,5 +181,5 @@ def _figures(curves: Mapping[str, Any], probes: Mapping[str, Sequence[Mapping[st
             ylabel="validation accuracy",
             ylim=(0, 1.03),
         ),
-        "beta-and-alpha": trials(looks, ylabel="share of rows whose peak is gold", ylim=(0, 1.03), each=False),
+        "beta-and-alpha": trials(looks, ylabel="share of rows whose peak is gold", ylim=(0, 1.03)),
     }
