@@ -90,7 +90,7 @@ class Bars(Quiet):
         if now - self.looked < REFRESH:
             return
         self.looked = now
-        speed = f"{(done - self.first) / max(now - self.started, 1e-9):.1f}/s "
+        speed = "" if self.below else f"{(done - self.first) / max(now - self.started, 1e-9):.1f}/s "
         numbers = f"loss {loss():.2f} {self.accuracy}" if loss else ""
         self.bar.update(self.job, completed=done, speed=speed, numbers=numbers)
 
