@@ -138,8 +138,9 @@ def trials(
     for axis, of_panel in zip(axes, ends, strict=True):  # once the axes, which share their scale, are settled
         _label_ends(axis, of_panel, colours)
     axes[0].set_ylabel(ylabel)
-    count = max((len(lines) for groups in panels.values() for lines in groups.values()), default=1)
-    if count > 1:
+    counts = [len(lines) for groups in panels.values() for lines in groups.values()]
+    if max(counts, default=1) > 1:
+        count = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else counts[0]
         what = "thin: each trial, thick: their median" if each else "median, and 10th to 90th percentile"
         figure.supxlabel(f"{what} (n = {count})", fontsize=8, color="grey", x=0.99, ha="right")
     return figure
