@@ -16,7 +16,7 @@ from ktiwprobe.data import Ragged
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.text.sources import cache_folder
 
-VERSION = 1  # of how text becomes ids: a change here makes every corpus anew
+VERSION = 2  # of how text becomes ids: a change here makes every corpus anew
 
 
 def cached_corpus(task: str, options: Mapping[str, Any], files: Iterable[Path], make: Callable[[], Corpus]) -> Corpus:
