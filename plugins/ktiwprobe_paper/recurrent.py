@@ -2,7 +2,8 @@
 
 Packed sequences would do the same and are what CUDA gets, whose kernels know them. On a CPU they cost more than the
 layer itself, so there each input carries one more feature, 'is padding', whose fixed weight saturates the gates that
-make a cell keep what it has. Not a model of its own: the parameters are those of ordinary `nn.LSTM` and `nn.GRU`.
+make a cell keep what it has; and where most of a batch is padding, LSTMs run over its real tokens only (packed_lstm).
+Not a model of its own: the parameters are those of ordinary `nn.LSTM` and `nn.GRU`.
 """
 
 from collections.abc import Callable
@@ -13,11 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ktiwprobe_paper import packed_lstm
+
 Cell = Literal["lstm", "gru"]
 Carry = tuple[Tensor, ...]  # (h, c) of an LSTM, (h,) of a GRU; each (layers, directions, B, H)
 Run = Callable[[int, nn.RNNBase, Tensor], tuple[Tensor, Carry]]  # layer number, layer, input -> output, final states
 
 SATURATED = 1e4  # sigmoid(±1e4) is exactly 1 and 0, in half precision too
+PACK_ABOVE = 1.6  # positions for each real token from which padding costs more than smaller products do
 KEEP = {"lstm": (-SATURATED, SATURATED, 0.0, 0.0), "gru": (0.0, SATURATED, 0.0)}  # on gates i, f, g, o and r, z, n
 
 
@@ -46,11 +50,24 @@ class Recurrent(nn.Module):
             return self._through(x, lambda _, layer, x: plain(layer, x))
         if x.is_cuda:
             return self._through(x, lambda _, layer, x: packed(layer, x, lengths))
+        if (
+            x.is_cpu
+            and isinstance(self.layers[0], nn.LSTM)
+            and lengths.numel() * x.shape[1] > PACK_ABOVE * lengths.sum()
+        ):
+            return self._read_tokens(x, lengths)
         return self._through(x, lambda _, layer, x: padded(layer, x, lengths, self.keep))
 
     def resume(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """Run on from `carry`, forwards; padding comes last and only its own output is wrong. (B, T, width), finals"""
         return self._through(x, lambda n, layer, x: plain(layer, x, tuple(part[n].contiguous() for part in carry)))
+
+    def _read_tokens(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Carry]:
+        """As `read`, over the real tokens only."""
+        B, L, _ = x.shape
+        packing = packed_lstm.Packing.of(lengths, L)
+        tokens, finals = self._through(packing.pack(x), lambda _, layer, x: real_tokens(layer, x, packing))
+        return packing.unpack(tokens, B, L), finals
 
     def _through(self, x: Tensor, run: Run) -> tuple[Tensor, Carry]:
         finals = []
@@ -72,6 +89,15 @@ def packed(layer: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, Carry
     out, final = layer(sequence)
     out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
     return out, final if isinstance(final, tuple) else (final,)
+
+
+def real_tokens(layer: nn.RNNBase, x: Tensor, packing: packed_lstm.Packing) -> tuple[Tensor, Carry]:
+    """An LSTM over packed tokens (N, width). (N, width), each final (directions, B, H)"""
+    out, c = packed_lstm.run(layer, x, packing)
+    h = out.view(len(out), len(c), -1).transpose(0, 1)  # (directions, N, H)
+    ends = packing.last, torch.arange(len(packing.order))  # forwards the last token is the end, backwards the first
+    h = torch.stack([part[end] for part, end in zip(h, ends, strict=False)])
+    return out, (h[:, packing.back], c[:, packing.back])
 
 
 def padded(layer: nn.RNNBase, x: Tensor, lengths: Tensor, keep: Tensor) -> tuple[Tensor, Carry]:

@@ -8,7 +8,9 @@ The decoder reads only the shifted target (no input feeding), so everything befo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -18,10 +20,13 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.data import BOS
 from ktiwprobe.errors import CorpusError, OptionError
+from ktiwprobe.probes import delta_by_definition, log_odds
 from ktiwprobe_paper.decoding import Step, beam_search, greedy
 from ktiwprobe_paper.drawing import redraw
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds
+from ktiwprobe_paper.packed_lstm import Packing
 from ktiwprobe_paper.recurrent import Carry, Recurrent
+from ktiwprobe_paper.saliency import Ends, Local, Tape, back_to_words
 
 ACTIVATIONS: Mapping[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -140,12 +145,70 @@ class Seq2Seq(TorchModel):
         h, s = self._states(batch, gate)
         return Encoded(h, s, self._own(h, s, batch.x_mask))
 
+    def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
+        """Mean -log p over the real outputs."""
+        return (
+            F.cross_entropy(*self._real_outputs(batch, attend))
+            if batch.y.is_cpu
+            else super().loss(batch, attend=attend)
+        )
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs predicted right, outputs in all, and the sum of their -log p."""
+        if not batch.y.is_cpu:
+            return super().evaluate(batch, attend=attend)
+        logits, y = self._real_outputs(batch, attend)
+        return (logits.argmax(-1) == y).sum(), batch.y_mask.sum(), F.cross_entropy(logits, y, reduction="sum")
+
+    def _real_outputs(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Logits and ids of the N real outputs: on a CPU the product to V is worth sparing padding. (N, V), (N,)"""
+        h, s, own = self.encode(batch)
+        c = self._context(choose(own, attend, batch.x_mask.unsqueeze(1)), h)
+        return self.predict(c[batch.y_mask], s[batch.y_mask]), batch.y[batch.y_mask]
+
     def beta(self, batch: Batch) -> Tensor:
         """Log-odds of y_t with every head on l alone: β of Eq. 4, all cells at once. (B, T, L)"""
         with torch.no_grad():
             h, s = self._states(batch, None)
             context, state = self.predict.parts(self._mix([h] * len(self.project)), s)
         return lexical_log_odds(context, state, self.predict.act, self.predict.outer, batch)
+
+    def delta(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
+        """d log p(y_t) / d gate_l, all outputs in one pass back where that can be had: LSTMs on a CPU. (B, T, L)"""
+        if not (batch.x.is_cpu and isinstance(self.decoder.layers[0], nn.LSTM)):
+            return delta_by_definition(SimpleNamespace(trace=partial(self.trace, attend=attend)), batch)
+        with torch.no_grad():
+            return self._delta(batch, attend)
+
+    def _delta(self, batch: Batch, attend: Tensor | None) -> Tensor:
+        (B, L), T = batch.x.shape, batch.y.shape[1]
+        places, outputs = Packing.of(batch.x_lengths, L), Packing.of(batch.y_mask.sum(1), T)
+        reader = Tape.record(self.encoder, places.pack(self.embed[0](batch.x)), places)
+        turn = places.back[outputs.order]
+        starts = [Ends(*(part.mean(0, keepdim=True)[:, turn] for part in final)) for final in reader.finals]
+        writer = Tape.record(self.decoder, outputs.pack(self.embed[-1](_shifted(batch.y))), outputs, starts)
+        h, s = places.unpack(reader.out, B, L), outputs.unpack(writer.out, B, T)
+        return back_to_words(self._local(h, s, batch, attend), reader, writer, (B, T, L))
+
+    def _local(self, h: Tensor, s: Tensor, batch: Batch, attend: Tensor | None) -> Local:
+        """What log p(y_t) owes to s_t and to each state, by all that follows the recurrent layers."""
+        with torch.enable_grad():
+            s, own = s.requires_grad_(), self._own(h, s, batch.x_mask).detach().requires_grad_()
+            alpha = choose(own, attend, batch.x_mask.unsqueeze(1)).expand_as(own)
+            seen = (alpha.detach().flatten(1, -2) @ h).requires_grad_()  # (B, S * T, W)
+            c, real = self._mix(seen.chunk(len(self.project), 1)), batch.y_mask
+            gamma = log_odds(Trace(self.predict(c[real], s[real]), alpha), replace(batch, y=batch.y[real]))  # (N,)
+            dseen, ds = torch.autograd.grad(gamma, (seen, s), torch.sigmoid(-gamma.detach()))
+            dalpha = (dseen @ h.mT).view_as(alpha)
+            down = torch.autograd.grad(alpha, own, dalpha)[0] if alpha.requires_grad else torch.zeros_like(own)
+        own = own.detach()
+        scores = own * (down - (own * down).sum(-1, keepdim=True))  # through the softmax
+        asked = torch.cat([look(s.detach()) for look in self.look], 1)
+        looked = (scores.view(len(h), -1, h.shape[1]) @ h).chunk(len(self.look), 1)
+        for part, look in zip(looked, self.look, strict=True):
+            ds = ds + part @ look.weight  # type: ignore[operator]
+        by_head = (len(h), len(self.look), s.shape[1], -1)
+        return Local(ds, *(part.detach().reshape(by_head) for part in (alpha, dseen, scores, asked)))
 
     @torch.no_grad()
     def translate(
@@ -179,8 +242,7 @@ class Seq2Seq(TorchModel):
     def _states(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Tensor]:
         """h, and s from the target shifted by one. (B, L, D), (B, T, H)"""
         h, start = self._read(batch, gate)
-        bos = torch.full_like(batch.y[:, :1], BOS)
-        s, _ = self.decoder.resume(self.embed[-1](torch.cat([bos, batch.y[:, :-1]], 1)), start)
+        s, _ = self.decoder.resume(self.embed[-1](_shifted(batch.y)), start)
         return h, s
 
     def _read(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Carry]:
@@ -206,6 +268,11 @@ class Seq2Seq(TorchModel):
         """What each head has seen, projected, then averaged or summed over heads."""
         contexts = [project(part) for project, part in zip(self.project, seen, strict=True)]
         return torch.stack(contexts).sum(0) * self.share if self.sites else contexts[0]
+
+
+def _shifted(y: Tensor) -> Tensor:
+    """What the decoder reads while it says y. (B, T)"""
+    return torch.cat([torch.full_like(y[:, :1], BOS), y[:, :-1]], 1)
 
 
 def _same(x: Tensor) -> Tensor:

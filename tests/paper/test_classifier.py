@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ktiwprobe import Batch, Corpus, Split
 from ktiwprobe.attend import uniform
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError
 from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe_paper import packed_lstm
 from ktiwprobe_paper.classifier import Classifier
 from ktiwprobe_paper.recurrent import Recurrent, packed, padded
 
@@ -41,12 +43,12 @@ def make_model(*, scale: float = 3.0) -> Classifier:
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize("run", ["padded", "unpadded"])
-def test_recurrent_equals_packed_sequences(cell: str, both: bool, run: str) -> None:
-    """Outputs, final states and gradients are those of packed sequences, layer by layer."""
+@pytest.mark.parametrize("lengths", [[6, 1, 4, 2], [5, 6, 4, 6], [6, 6, 6, 6]], ids=["tokens", "padded", "unpadded"])
+def test_recurrent_equals_packed_sequences(cell: str, both: bool, lengths: list[int]) -> None:
+    """Outputs, final states and gradients are those of packed sequences, layer by layer, however much is padding."""
     torch.manual_seed(1)
     net = Recurrent(cell, 5, 7, layers=2, bidirectional=both)
-    lengths = torch.tensor([6, 1, 4, 2] if run == "padded" else [6, 6, 6, 6])
+    lengths = torch.tensor(lengths)
     real = (torch.arange(6) < lengths.unsqueeze(1)).unsqueeze(-1)
     weigh = torch.randn(4, 6, net.width)
 
@@ -61,6 +63,33 @@ def test_recurrent_equals_packed_sequences(cell: str, both: bool, run: str) -> N
         results.append([out * real, *final, *torch.autograd.grad(loss, [x, *net.parameters()])])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_real_tokens_go_on_from_given_states(both: bool) -> None:
+    """In double precision an LSTM over packed tokens is torch's, gradients of first states and final c included."""
+    torch.manual_seed(0)
+    layer, lengths = nn.LSTM(5, 7, batch_first=True, bidirectional=both).double(), torch.tensor([3, 6, 1, 6])
+    x, *start = (
+        torch.randn(*size, dtype=torch.double).requires_grad_() for size in ((4, 6, 5), *[(1 + both, 4, 7)] * 2)
+    )
+    packing = packed_lstm.Packing.of(lengths, 6)
+
+    def ours() -> tuple[Tensor, Tensor]:
+        out, c = packed_lstm.run(layer, packing.pack(x), packing, [part[:, packing.order] for part in start])
+        return packing.unpack(out, 4, 6), c[:, packing.back]
+
+    def torchs() -> tuple[Tensor, Tensor]:
+        sequence = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, (_, c) = layer(sequence, tuple(start))
+        return pad_packed_sequence(out, batch_first=True)[0], c
+
+    results = []
+    for out, c in (ours(), torchs()):
+        loss = (out * torch.arange(6.0).unsqueeze(-1)).sum() + (c**2).sum()
+        results.append([out, c, *torch.autograd.grad(loss, [x, *start, *layer.parameters()])])
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

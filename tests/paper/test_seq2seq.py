@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ktiwprobe import Batch, Corpus, Split
-from ktiwprobe.attend import uniform
+from ktiwprobe import Batch, Corpus, Split, TorchModel
+from ktiwprobe.attend import Under, uniform
 from ktiwprobe.data import EOS, SPECIALS, UNK
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
@@ -52,6 +52,34 @@ def cells(batch: Batch) -> Tensor:
 def count(model: torch.nn.Module) -> int:
     """Parameters, a shared one once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("attention", ["learned", "uniform"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"layers": 3, "bidirectional": False}, {"heads": 3}, {"output": "linear", "layers": 1}, {"cell": "gru"}],
+    ids=str,
+)
+def test_delta_in_one_pass_is_the_definition(
+    options: dict[str, object], attention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All outputs back at once, also in blocks, give what one pass for each output gives; zero on padding."""
+    monkeypatch.setattr("ktiwprobe_paper.saliency.CELLS", 2 * 5 * 7)  # two outputs at a time
+    model, batch = make_model(**options).double(), make_batch()
+    model = Under(model, uniform) if attention == "uniform" else model
+    ours, real = model.delta(batch), cells(batch)
+    torch.testing.assert_close(ours[real], delta_by_definition(model, batch)[real], rtol=1e-5, atol=1e-6)
+    if "cell" not in options:
+        assert not ours[~real].any()
+
+
+@pytest.mark.parametrize("attention", ["learned", "uniform"])
+def test_loss_and_evaluation_spare_padding(attention: str) -> None:
+    """Products over real outputs only give the base class's loss, right answers and -log p."""
+    model, batch = make_model(), make_batch()
+    attend = uniform(batch.x_mask.unsqueeze(1)) if attention == "uniform" else None
+    torch.testing.assert_close(model.loss(batch, attend=attend), TorchModel.loss(model, batch, attend=attend))
+    torch.testing.assert_close(model.evaluate(batch, attend=attend), TorchModel.evaluate(model, batch, attend=attend))
 
 
 def test_has_the_papers_parameter_count() -> None:
