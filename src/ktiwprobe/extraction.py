@@ -27,6 +27,7 @@ from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run
 from ktiwprobe.signals import Signal, gold_signal, load_signal, make_signal
 
+FIRST = 1  # the version of what has none
 OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
@@ -183,8 +184,15 @@ class Extractor:
             "step": step,
             "split": self.split,
             "fingerprint": fingerprint,
+            "version": self._version(probe),
             "checkpoint": storage.file_hash(self.run.checkpoint(step)),
         }
+
+    def _version(self, probe: str) -> list[Any]:
+        """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
+        model = self.registry.entries["models"].get(self.run.record["model"])  # gone with its plugin, perhaps
+        owners = self.registry.load("probes", probe), model and model.load()
+        return [getattr(owner, "version", FIRST) for owner in owners]
 
     def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
@@ -281,4 +289,5 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
         signal = load_signal(path)
     except (SpecError, RunError, UsageError):
         return None
-    return signal if all(signal.meta.get(key) == value for key, value in identity.items()) else None
+    meta = {"version": [FIRST, FIRST], **signal.meta}  # older signals do not say
+    return signal if all(meta.get(key) == value for key, value in identity.items()) else None

@@ -31,6 +31,7 @@ class Task(Protocol):
 
     Options: ClassVar[type]
     training_defaults: ClassVar[Mapping[str, Any]] = {}
+    training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # the same for one model, by its name
 
     def load(self, options: Any) -> Corpus:
         """Read or generate the corpus: the same options, the same corpus."""

@@ -88,6 +88,11 @@ class Run:
         """learned, uniform or frozen-beta."""
         return str(self.record["attention"])
 
+    @property
+    def best_by(self) -> str:
+        """The measure by which the model's best checkpoint is found."""
+        return str(self.record.get("best_by", "accuracy"))  # older records do not say
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from writing; released by the system if this one dies."""
@@ -146,7 +151,7 @@ class Run:
 
     def best_step(self, measure: str | None = None) -> int:
         """The checkpoint that performs best by `measure`, else by the model's own; the earliest of equals."""
-        measure = measure or str(self.record.get("best_by", "accuracy"))  # older records do not say
+        measure = measure or self.best_by
         curve = self.performance(measure)
         if not curve:
             raise RunError(f"run {self.name} has no evaluated checkpoint: train it on with --resume")
