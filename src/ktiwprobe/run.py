@@ -5,6 +5,7 @@ log.jsonl                         step, loss, performance; no times, so that a r
 checkpoints/000050.safetensors    weights after 50 updates
 checkpoints/latest/               the two newest states to resume from, in case one is damaged
 signals/validation/000050/beta.safetensors
+performance/train/000050/likelihood.json    what was measured later: on other splits, and BLEU
 """
 
 from __future__ import annotations
@@ -223,6 +224,10 @@ class Run:
     def signal_path(self, split: str, step: int, probe: str) -> Path:
         """Where a signal of this run is kept."""
         return self.path / "signals" / split / f"{step:06d}" / f"{probe}.safetensors"
+
+    def performance_path(self, split: str, step: int, what: str) -> Path:
+        """Where a performance that the log does not know is kept."""
+        return self.path / "performance" / split / f"{step:06d}" / f"{what}.json"
 
     def remove(self) -> None:
         """Delete the run and everything in it."""
