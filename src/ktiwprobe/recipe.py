@@ -101,10 +101,12 @@ class Recipe:
                 raise CorpusError(f"task {self.task!r} has no {split} split: it needs train and validation")
         return corpus
 
-    def fresh_model(self, corpus: Corpus, device: torch.device) -> Any:
-        """An untrained model; sets torch's seed, which is done here and nowhere else."""
+    def fresh_model(self, corpus: Corpus, device: torch.device, *, to_train: bool = False) -> Any:
+        """An untrained model, if it is `to_train` with what it begins from; sets torch's seed, as nothing else does."""
         torch.manual_seed(self.seed)
         model = self.registry.load("models", self.model).build(corpus, self.model_options)
+        if to_train and hasattr(model, "warm_start"):
+            model.warm_start(corpus, self.model_options)
         return model.to(device) if hasattr(model, "to") else model
 
     @property

@@ -33,9 +33,9 @@ def command(
     device: str,
     quiet: bool,
 ) -> None:
-    """Compute and store signals of RUN (default: the latest run), or how well it performs.
+    """Compute and store signals of RUN, or how well it performs.
 
-    What is stored already is not computed again.
+    RUN is the latest if it is left out. What is stored already is not computed again.
 
     \b
     ktiwprobe extract
