@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from matplotlib.figure import Figure
 
-from ktiwprobe import build_registry
+from ktiwprobe import build_registry, option
 from ktiwprobe.errors import UnknownNameError, UsageError
 from ktiwprobe.experiments import Result, SweepError, reproduce
 from ktiwprobe.hookspecs import hookimpl
 from ktiwprobe.sweep import Job
-from ktiwprobe.writeup import to_csv, write_report
+from ktiwprobe.writeup import FORMATS, show_report, to_csv, write_report
 from test_sweep import Here
 
 pytestmark = pytest.mark.usefixtures("installed_tiny")
@@ -47,6 +48,28 @@ class AnyTask(Claim):
     takes: ClassVar[tuple[str, ...]] = ("seeds", "steps", "task")
 
 
+class Choosy(Claim):
+    """One with options of its own, one of which is called like what all are asked."""
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    seeds_of: ClassVar[dict[str, tuple[int, ...]]] = {"other": (7,)}
+
+    @dataclass(frozen=True)
+    class Options:
+        seeds: int = option(2, low=1, help="how many")
+        max_steps: int | None = option(None, low=1, help="at most")
+
+    def run(self, context) -> Result:
+        row = {"A(α, β)": 0.5, "seeds": context.options.seeds, "steps": context.options.max_steps}
+        return Result("Yes.", None, [row], details=[{"cell": "A", "ours": 0.25}], digits=1)
+
+
+class Elsewhere(AnyTask):
+    """One whose usual seeds depend on the data."""
+
+    seeds_of: ClassVar[dict[str, tuple[int, ...]]] = {"tiny-task": (4,)}
+
+
 class Diverging(Claim):
     """One whose training fails."""
 
@@ -55,7 +78,7 @@ class Diverging(Claim):
 
 @hookimpl
 def register_experiments(register) -> None:
-    for claim in (Claim, AnyTask, Diverging):
+    for claim in (Claim, AnyTask, Choosy, Elsewhere, Diverging):
         register(claim.__name__.lower(), claim)
 
 
@@ -78,7 +101,7 @@ def test_a_claim_is_run_and_written_down(run_claim, tmp_path):
     report, _ = run_claim()
     files = write_report(report, tmp_path / "out")
     names = {str(file.relative_to(tmp_path / "out")) for file in files}
-    inside = {"report.json", "curves.csv", "nothing.png", "nothing.pdf"}
+    inside = {"report.json", "table.csv", "table.tex", "curves.csv", "nothing.png", "nothing.pdf"}
     assert names == {"claim.md", *(f"claim/{name}" for name in inside)}
     assert all(file.stat().st_size for file in files)
     told = json.loads((tmp_path / "out/claim/report.json").read_text())
@@ -124,6 +147,37 @@ def test_wishes_reach_the_experiment(run_claim):
         "Trained for 30 steps, not for the experiment's own.",
     ]
     assert report.result.verdict.endswith("(not the experiment's own seeds or steps)")
+
+
+def test_an_experiment_has_options_of_its_own(run_claim):
+    """They are filled strictly, win over wishes of the same name, and stand in the command."""
+    report, _ = run_claim("choosy", seeds="3", options={"max_steps": "20"})
+    assert report.result.table[0] == {"A(α, β)": 0.5, "seeds": 3, "steps": 20}
+    assert report.command == "ktiwprobe reproduce choosy --seeds 3 --max-steps 20"
+    with pytest.raises(UsageError, match=r"option choosy\.max_steps is 0: it must be at least 1"):
+        run_claim("choosy", options={"max_steps": 0})
+    with pytest.raises(UsageError, match=r"unknown option choosy\.max_step; did you mean 'max_steps'"):
+        run_claim("choosy", options={"max_step": 1})
+    with pytest.raises(UsageError, match="experiment 'choosy' has its own steps"):
+        run_claim("choosy", steps=3)
+
+
+def test_usual_seeds_may_depend_on_the_data(run_claim):
+    """Unless the user says otherwise."""
+    assert run_claim("elsewhere", task="tiny-task")[0].seeds == (4,)
+    assert run_claim("elsewhere", task="tiny-task", seeds=(1,))[0].seeds == (1,)
+
+
+def test_a_report_is_shown_in_every_format(run_claim):
+    """For people with the digits that are meant, for programs in full, for papers with Greek letters as commands."""
+    report, _ = run_claim("choosy")
+    shown = {form: show_report(report, form) for form in FORMATS}
+    assert "0.5" in shown["table"]
+    assert "A     0.2\n" in shown["table"]
+    assert json.loads(shown["json"])["details"] == [{"cell": "A", "ours": 0.25}]
+    assert shown["csv"] == "cell,ours\nA,0.25"
+    assert r"A($\alpha$, $\beta$) & seeds & steps \\" in shown["latex"]
+    assert "| A(α, β) | seeds | steps |" in shown["markdown"]
 
 
 def test_failed_jobs_are_told(run_claim):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import ktiwprobe
 import tiny
-from ktiwprobe import Batch, Corpus, Run, Split, Trace, extract, probe, train
+from ktiwprobe import Batch, Corpus, Run, Split, Trace, extract, probe, probes, train
 from ktiwprobe.errors import (
     ContractError,
     CorpusError,
@@ -100,6 +100,22 @@ def test_a_stale_or_damaged_signal_is_made_anew(
     after = extract(tiny_run, "beta", at=30, registry=tiny_registry)
     assert np.array_equal(before.values, after.values) == (change is not _new_weights)
     np.testing.assert_array_equal(load_signal(path).values, after.values)
+
+
+@pytest.mark.parametrize("changed", ["probe", "model"])
+def test_a_changed_definition_extracts_anew(
+    tiny_run: Run, tiny_registry: Registry, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """Whoever counts up the version of a probe, or of a model with ways of its own, gets fresh signals."""
+    path = tiny_run.signal_path("validation", 30, "beta")
+    extract(tiny_run, "beta", at=30, registry=tiny_registry)
+    written = path.stat().st_mtime_ns
+    monkeypatch.setattr(probes.beta if changed == "probe" else tiny.TinyModel, "version", 2, raising=False)
+    assert extract(tiny_run, "beta", at=30, registry=tiny_registry).meta["version"] == [
+        1 + (changed == "probe"),
+        1 + (changed == "model"),
+    ]
+    assert path.stat().st_mtime_ns > written
 
 
 def test_signals_stay_readable_when_their_plugin_is_gone(tiny_run: Run, tiny_registry: Registry) -> None:

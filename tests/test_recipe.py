@@ -316,3 +316,34 @@ def test_devices_that_are_not_there_are_refused() -> None:
             choose_device(name)
     with pytest.raises(UsageError, match="there is no CUDA device 99 here"):
         choose_device("cuda:99")
+
+
+def test_a_model_with_a_schedule_of_its_own_keeps_it(tiny_registry: Registry) -> None:
+    """Its suggestions win over the task's general ones, what the task says of that model wins over both."""
+
+    class Stubborn(tiny.TinyModel):
+        own_schedule = True
+        training_defaults = {"batch": 64, "epochs": 9}  # noqa: RUF012
+
+    class Knowing(tiny.TinyTask):
+        training_for = {"stubborn": {"epochs": 2}}  # noqa: RUF012
+
+    more = {"more": claim("models", "stubborn", Stubborn), "tasks": claim("tasks", "knowing", Knowing)}
+    registry = build_registry({"tiny": tiny, **more})
+    general = make_recipe(registry, "stubborn", "tiny-task").train_options
+    assert (general.batch, general.lr, general.epochs, general.steps) == (64, 0.03, 9, None)
+    assert make_recipe(registry, "stubborn", "knowing").train_options.epochs == 2
+    assert make_recipe(registry, "stubborn", "knowing", values={"epochs": 4}).train_options.epochs == 4
+
+
+@pytest.mark.parametrize(
+    ("task", "batch", "epochs", "lr"),
+    [("multi30k", 64, 30, 1e-3), ("sst", 64, 60, 1.5e-4), ("imdb", 64, 60, 5e-5), ("amazon", 64, 60, 5e-5)],
+)
+def test_the_proxy_trains_as_published(task: str, batch: int, epochs: int, lr: float) -> None:
+    """Whatever the task suggests for the models with attention, whose runs keep their names."""
+    proxy = make_recipe(build_registry(), "bow-proxy", task)
+    found = proxy.train_options
+    assert (found.batch, found.epochs, found.steps, found.lr, found.checkpoints) == (batch, epochs, None, lr, "epochs")
+    said = make_recipe(build_registry(), "bow-proxy", task, values={"lr": lr, "epochs": epochs})
+    assert said.identity == proxy.identity == ("", "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.recurrent import Recurrent
+from ktiwprobe_paper.vectors import read_vectors
 
 
 class Encoded(NamedTuple):
@@ -40,6 +42,7 @@ class Classifier(TorchModel):
         embedding: int = option(300, low=1, help="width of word embeddings")
         hidden: int = option(256, low=1, help="width of states, per direction")
         bidirectional: bool = option(True, help="whether the encoder reads both ways")
+        vectors: str | None = option(None, help="text file of word vectors to start from, as GloVe writes them")
 
     def __init__(self, words: int, options: Options) -> None:
         super().__init__()
@@ -58,6 +61,13 @@ class Classifier(TorchModel):
         if corpus.target_size != 2:
             raise CorpusError(f"task {corpus.task} has {corpus.target_size} classes: lstm-classifier needs exactly 2")
         return cls(corpus.source_size, options)
+
+    def warm_start(self, corpus: Corpus, options: Options) -> None:
+        """Begin with the word vectors of a file, where there are some; other words begin at random."""
+        if options.vectors:
+            rows, vectors = read_vectors(Path(options.vectors), corpus.source_tokens, options.embedding)
+            with torch.no_grad():
+                self.embed.weight[torch.from_numpy(rows)] = torch.from_numpy(vectors).to(self.embed.weight)
 
     def attention_parameters(self) -> list[nn.Parameter]:
         """Q and v."""

@@ -53,6 +53,7 @@ def register_experiments(register: Register) -> None:
     """The paper's claims."""
     home = "ktiwprobe_paper.experiments"
     for name, target, summary in (
+        ("table", "table:Table", "3, Table 1: attention, word knowledge and the proxy agree, on real text"),
         ("copying", "copying:Copying", "3.3: attention fails when word knowledge cannot be learned"),
         ("multihead", "multihead:Multihead", "5.2: one good head rescues seven bad ones"),
         ("locality", "locality:Locality", "6.1: what is known of a word does not stay at its place"),

@@ -1,70 +1,26 @@
-"""What a SPEC means: `[RUN:]SYMBOL[SITE][@STEP]`, a signal file, or `gold`; and `agree`, which compares two of them.
+"""Which signals a SPEC means, and `agree`, which compares two of them.
 
-SYMBOL is a probe's name and, after a dash, a suffix that picks the run: the paper's superscripts. The runs that a
-suffix picks from are the group: those of the latest run's task, model and options. A is its learned run with the lowest
-seed, B the next.
+The runs that a SPEC's suffix picks from are the group: those of the latest run's task, model and options. A is its
+learned run with the lowest seed, B the next.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ktiwprobe import agreement
 from ktiwprobe.agreement import Agreement, make_metric
-from ktiwprobe.errors import KtiwprobeError, RunError, SpecError, suggest
+from ktiwprobe.errors import KtiwprobeError, RunError, SpecError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.options import as_dict
+from ktiwprobe.performance import Performance
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
-from ktiwprobe.signals import SUFFIXES, Signal, load_signal
-
-ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
-STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
-PICKS = ("hat", *ATTENTIONS, *STAND_INS)
-LEXICAL = ("beta", "gamma")
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A SPEC, read but not yet looked up."""
-
-    text: str
-    probe: str = ""
-    run: str | None = None
-    pick: str | None = None
-    site: str | None = None
-    step: str | None = None
-    file: Path | None = None
-
-    @property
-    def gold(self) -> bool:
-        """Whether it means the task's own alignment."""
-        return self.text == "gold"
-
-
-def read_spec(text: str, probes: Iterable[str]) -> Spec:
-    """Read a SPEC; `probes` are the names a SYMBOL may begin with, the longest match wins."""
-    if text == "gold" or text.endswith(SUFFIXES):
-        return Spec(text, file=None if text == "gold" else Path(text))
-    match = re.fullmatch(r"(?P<head>[^\[\]@]*)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]]+))?", text)
-    if not match or not match["head"]:
-        raise SpecError(f"{text!r} is not a SPEC: write [RUN:]SYMBOL[SITE][@STEP], a signal file, or gold")
-    run, _, symbol = match["head"].rpartition(":")
-    known = sorted(probes, key=len, reverse=True)
-    for probe in known:
-        if symbol == probe or (symbol.startswith(f"{probe}-") and symbol.removeprefix(f"{probe}-") in PICKS):
-            pick = symbol.removeprefix(probe).removeprefix("-") or None
-            if run and pick:
-                raise SpecError(f"{text!r} names its run twice: leave out {run}: or -{pick}")
-            return Spec(text, probe, run or None, pick, match["site"], match["step"])
-    symbols = [*known, *(f"{p}-{pick}" for p in known for pick in PICKS)]
-    raise SpecError(f"unknown symbol {symbol!r} in {text!r}{suggest(symbol, symbols).partition(' known:')[0]} "
-                    f"probes: {', '.join(sorted(known))}; suffixes: {', '.join(f'-{p}' for p in PICKS)}")  # fmt: skip
+from ktiwprobe.signals import Signal, load_signal
+from ktiwprobe.specs import ATTENTIONS, LEXICAL, STAND_INS, Spec, read_spec
 
 
 def agree(
@@ -74,17 +30,29 @@ def agree(
     *,
     task: str | None = None,
     split: str = "validation",
+    performance: str | None = None,
     runs: str | Path | None = None,
     device: str = "auto",
     registry: Registry | None = None,
     progress: Progress = SILENT,
 ) -> Agreement:
-    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped."""
+    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped.
+
+    `performance` is what ξ is measured in and what `best` means: accuracy and the model's own, unless it is said.
+    """
     registry = registry or build_registry()
     rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
     if isinstance(u, Signal) and isinstance(v, Signal):
         return agreement.measure([(u, v)], rule, metric)[0]
-    finder = Finder(runs_folder(runs), registry, task=task, split=split, device=device, progress=progress)
+    finder = Finder(
+        runs_folder(runs),
+        registry,
+        task=task,
+        split=split,
+        performance=performance,
+        device=device,
+        progress=progress,
+    )
     us, vs = finder.signals_of_both(u, v)
     pairs = [(a, b) for a in us for b in vs]
     result, _ = agreement.measure(pairs, rule, metric)
@@ -101,11 +69,12 @@ class Finder:
         *,
         task: str | None = None,
         split: str = "validation",
+        performance: str | None = None,
         device: str = "auto",
         progress: Progress = SILENT,
     ) -> None:
         self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.device, self.progress = device, progress
+        self.measure, self.device, self.progress = performance, device, progress
         self._extractors: dict[Path, Extractor] = {}
         self._group: list[Run] | None = None
 
@@ -228,7 +197,8 @@ class Finder:
             return [self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold()]
         extractor = self.extractor(self.run_of(spec))
         at = self.step_of(spec)
-        steps = extractor.steps() if at == "max" else [extractor.step(at)]
+        best = at == "best"
+        steps = extractor.steps() if at == "max" else [self.best_step(extractor.run) if best else extractor.step(at)]
         found = [extractor.signal(spec.probe, step, progress=self.progress) for step in steps]
         return [signal.one_site(spec.site) for signal in found] if spec.site else found
 
@@ -238,16 +208,27 @@ class Finder:
             self._extractors[run.path] = Extractor(run, self.registry, split=self.split, device=self.device)
         return self._extractors[run.path]
 
+    def performance(self, run: Run, measure: str | None = None) -> Performance:
+        """How well a run does on the split in use."""
+        return Performance(self.extractor(run), measure, self.progress)
+
+    def best_step(self, run: Run) -> int:
+        """The best checkpoint by the performance in use; a stand-in keeps its own."""
+        stand_in = run.record["model"] in STAND_INS.values()
+        return run.best_step() if stand_in else self.performance(run, self.measure).best_step()
+
     # what a value is worth
 
-    def in_context(self, result: Agreement, rule: object, measure: str = "accuracy") -> Agreement:
+    def in_context(self, result: Agreement, rule: object) -> Agreement:
         """The same result with ξ and ξ*, where there are the runs for them and it was of them."""
+        measure = self.measure or "accuracy"
         try:
+            if not self._of_the_group():
+                return result
             learned = self.learned()
-            star = max(learned[0].performance(measure).values(), default=None)
+            first = self.performance(learned[0], measure)
+            star = first.at(first.best_step()) if first.curve() else None
         except (SpecError, RunError):
-            return result
-        if not self._of_the_group():
             return result
         result = replace(result, performance=measure, xi_star=star)
         if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
@@ -266,10 +247,10 @@ class Finder:
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
-        alpha = self.extractor(first).signal("alpha", "best", progress=self.progress)
+        alpha = self.extractor(first).signal("alpha", self.best_step(first), progress=self.progress)
         points: dict[int, list[tuple[float, float]]] = {}
         for run in others:
-            for step, performance in run.performance(measure).items():
+            for step, performance in self.performance(run, measure).curve().items():
                 hat = self.extractor(run).signal("alpha", step, progress=self.progress)
                 value = agreement.add_up(alpha, hat, rule).value  # type: ignore[arg-type]
                 if value is not None:

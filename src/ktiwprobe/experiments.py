@@ -11,7 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,12 +20,13 @@ from ktiwprobe.agreement import Agreement
 from ktiwprobe.engines import Engine, cores, make_engine
 from ktiwprobe.errors import KtiwprobeError, UnknownNameError, UsageError
 from ktiwprobe.extraction import Extractor
+from ktiwprobe.options import NoOptions, fill, options_of
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.protocols import Experiment
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.signals import Signal
-from ktiwprobe.sweep import Job, sweep
+from ktiwprobe.sweep import Job, parse_seeds, sweep
 
 Scale = Literal["paper", "small"]
 Row = Mapping[str, Any]
@@ -48,6 +49,8 @@ class Result:
     curves: Sequence[Row] = ()  # every point of every curve, a line each
     figures: Mapping[str, Any] = field(default_factory=dict)  # Figures of plots.py, by the name of their file
     notes: Sequence[str] = ()  # what a reader must know to judge the table
+    details: Sequence[Row] = ()  # the table again, a line a cell, with what is too wide for it
+    digits: int = 3  # after the point, where tables are shown to people
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Context:
     engine: Engine
     device: str
     progress: Progress
+    options: Any = field(default_factory=NoOptions)  # the experiment's own, as its Options class
     used: list[str] = field(default_factory=list)  # names of the runs the result rests on
 
     @property
@@ -132,10 +136,11 @@ class Report:
 def reproduce(
     name: str,
     *,
-    seeds: Sequence[int] | None = None,
+    seeds: str | Sequence[int] | None = None,
     steps: int | None = None,
     scale: str = "paper",
     task: str | None = None,
+    options: Mapping[str, Any] | None = None,
     runs: str | Path | None = None,
     engine: str | Engine = "local",
     device: str = "auto",
@@ -147,15 +152,13 @@ def reproduce(
         raise UnknownNameError("scale", scale, get_args(Scale))
     registry = registry or build_registry()
     experiment: Experiment = registry.load("experiments", name)()
-    takes = getattr(experiment, "takes", ("seeds", "steps"))
-    for wish, value in {"seeds": seeds, "steps": steps, "task": task}.items():
-        if value is not None and wish not in takes:
-            raise UsageError(f"experiment {name!r} has its own {wish}: leave --{wish} out")
-    usual = experiment.seeds if scale == "paper" else experiment.small_seeds
-    chosen = tuple(usual if seeds is None else seeds)
+    wishes, own = _wishes(experiment, name, {"seeds": seeds, "steps": steps, "task": task}, options or {})
+    usual = _usual_seeds(experiment, scale, task)
+    chosen = _seeds(wishes["seeds"], usual)
     engine = make_engine(engine) if isinstance(engine, str) else engine
-    about = (registry, engine, device, progress)
-    context = Context(chosen, scale, steps, task, runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
+    chosen_options: Any = fill(options_of(experiment), own, space=name)
+    about = (registry, engine, device, progress, chosen_options)
+    context = Context(chosen, scale, wishes["steps"], wishes["task"], runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
     started = time.monotonic()
     with engine:  # once for all that the experiment trains
         result = experiment.run(context)
@@ -164,7 +167,7 @@ def reproduce(
         experiment=name,
         claim=experiment.claim,
         scale=context.scale,
-        command=_command(name, seeds, steps, scale, task),
+        command=_command(name, scale, {**wishes, **own}),
         date=datetime.date.today().isoformat(),
         machine=_machine(),
         seconds=time.monotonic() - started,
@@ -173,6 +176,31 @@ def reproduce(
         versions=_versions(),
         result=result,
     )
+
+
+def _wishes(
+    experiment: Experiment, name: str, wishes: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every experiment may be asked, and what this one alone; its own options may be called like the former."""
+    known = {field.name for field in fields(options_of(experiment))}
+    takes = getattr(experiment, "takes", ("seeds", "steps"))
+    own = dict(options) | {key: value for key, value in wishes.items() if key in known and value is not None}
+    left = {key: None if key in known else value for key, value in wishes.items()}
+    for key, value in left.items():
+        if value is not None and key not in takes:
+            raise UsageError(f"experiment {name!r} has its own {key}: leave --{key} out")
+    return left, own
+
+
+def _usual_seeds(experiment: Experiment, scale: str, task: str | None) -> Sequence[int]:
+    of_task: Mapping[str, Sequence[int]] = getattr(experiment, "seeds_of", {})
+    return of_task.get(task or "", experiment.seeds) if scale == "paper" else experiment.small_seeds
+
+
+def _seeds(wish: str | Sequence[int] | None, usual: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(wish, str):
+        return parse_seeds(wish)
+    return tuple(usual if wish is None else wish)
 
 
 def _marked(result: Result, context: Context, usual: Sequence[int]) -> Result:
@@ -190,10 +218,11 @@ def _marked(result: Result, context: Context, usual: Sequence[int]) -> Result:
     return replace(result, notes=[*less, *result.notes], verdict=f"{result.verdict} ({mark})")
 
 
-def _command(name: str, seeds: Sequence[int] | None, steps: int | None, scale: str, task: str | None) -> str:
-    wishes = {"seeds": None if seeds is None else ",".join(map(str, seeds)), "steps": steps, "task": task}
-    wishes["scale"] = None if scale == "paper" else scale
-    return f"ktiwprobe reproduce {name}" + "".join(f" --{k} {v}" for k, v in wishes.items() if v is not None)
+def _command(name: str, scale: str, wishes: Mapping[str, Any]) -> str:
+    said = {**wishes, "scale": None if scale == "paper" else scale}
+    listed = {key: ",".join(map(str, v)) if isinstance(v, (list, tuple)) else v for key, v in said.items()}
+    options = "".join(f" --{key.replace('_', '-')} {v}" for key, v in listed.items() if v is not None)
+    return f"ktiwprobe reproduce {name}{options}"
 
 
 def _machine() -> str:

@@ -27,6 +27,7 @@ from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run
 from ktiwprobe.signals import Signal, gold_signal, load_signal, make_signal
 
+FIRST = 1  # the version of what has none
 OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
@@ -148,10 +149,14 @@ class Extractor:
         source, target = self.corpus.source_tokens, self.corpus.target_tokens
         return tuple(source[i] for i in self.part.x[sentence]), tuple(target[i] for i in self.part.y[sentence])
 
-    def batches(self) -> Iterator[Batch]:
-        """What is probed, sentences of similar length together, on the device."""
+    def over(self, split: str) -> Extractor:
+        """The same run over another split."""
+        return Extractor(self.run, self.registry, split=split, device=self.device)
+
+    def batches(self, **sizes: int) -> Iterator[Batch]:
+        """What is probed, sentences of similar length together, on the device; `sizes` as in `by_length`."""
         device = choose_device(self.device)
-        for rows in self.part.by_length():
+        for rows in self.part.by_length(**sizes):
             yield self.part.batch(rows).to(device)
 
     def gold(self) -> Signal:
@@ -173,18 +178,23 @@ class Extractor:
             self._model.eval().requires_grad_(False)
         return self.recipe.under_attention(self._model)
 
-    def _identity(self, probe: str, step: int) -> dict[str, Any]:
+    def identity_of(self, step: int) -> dict[str, Any]:
+        """What tells whether something that was stored is of this checkpoint and these examples."""
         fingerprint = self.run.record["corpus"].get(self.split)
         if fingerprint is None:
             self.corpus.split(self.split)  # says what is wrong
-        return {
-            "name": f"{self.run.name}:{probe}@{step}",
-            "probe": probe,
-            "step": step,
-            "split": self.split,
-            "fingerprint": fingerprint,
-            "checkpoint": storage.file_hash(self.run.checkpoint(step)),
-        }
+        checkpoint = storage.file_hash(self.run.checkpoint(step))
+        return {"step": step, "split": self.split, "fingerprint": fingerprint, "checkpoint": checkpoint}
+
+    def _identity(self, probe: str, step: int) -> dict[str, Any]:
+        name = f"{self.run.name}:{probe}@{step}"
+        return {"name": name, "probe": probe, **self.identity_of(step), "version": self._version(probe)}
+
+    def _version(self, probe: str) -> list[Any]:
+        """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
+        model = self.registry.entries["models"].get(self.run.record["model"])  # gone with its plugin, perhaps
+        owners = self.registry.load("probes", probe), model and model.load()
+        return [getattr(owner, "version", FIRST) for owner in owners]
 
     def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
@@ -281,4 +291,5 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
         signal = load_signal(path)
     except (SpecError, RunError, UsageError):
         return None
-    return signal if all(signal.meta.get(key) == value for key, value in identity.items()) else None
+    meta = {"version": [FIRST, FIRST], **signal.meta}  # older signals do not say
+    return signal if all(meta.get(key) == value for key, value in identity.items()) else None

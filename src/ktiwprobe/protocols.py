@@ -31,6 +31,7 @@ class Task(Protocol):
 
     Options: ClassVar[type]
     training_defaults: ClassVar[Mapping[str, Any]] = {}
+    training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # the same for one model, by its name
 
     def load(self, options: Any) -> Corpus:
         """Read or generate the corpus: the same options, the same corpus."""
@@ -87,7 +88,9 @@ class Experiment(Protocol):
     claim: ClassVar[str]  # a sentence, and where the paper says it
     seeds: ClassVar[Sequence[int]]  # at paper scale, unless the user says otherwise
     small_seeds: ClassVar[Sequence[int]]  # at small scale
+    seeds_of: ClassVar[Mapping[str, Sequence[int]]] = {}  # for other data, by task, where they differ
     takes: ClassVar[Sequence[str]] = ("seeds", "steps")  # what a user may choose; also task
+    Options: ClassVar[type]  # optional: what a user may choose of this experiment alone, written --name value
 
     def run(self, context: Any) -> Any:
         """Train what is needed, measure it, and say what follows: an experiments.Result from an experiments.Context."""

@@ -101,10 +101,12 @@ class Recipe:
                 raise CorpusError(f"task {self.task!r} has no {split} split: it needs train and validation")
         return corpus
 
-    def fresh_model(self, corpus: Corpus, device: torch.device) -> Any:
-        """An untrained model; sets torch's seed, which is done here and nowhere else."""
+    def fresh_model(self, corpus: Corpus, device: torch.device, *, to_train: bool = False) -> Any:
+        """An untrained model, if it is `to_train` with what it begins from; sets torch's seed, as nothing else does."""
         torch.manual_seed(self.seed)
         model = self.registry.load("models", self.model).build(corpus, self.model_options)
+        if to_train and hasattr(model, "warm_start"):
+            model.warm_start(corpus, self.model_options)
         return model.to(device) if hasattr(model, "to") else model
 
     @property
@@ -186,7 +188,7 @@ def make_recipe(
     spaces = {"task": options_of(task_class), "model": options_of(model_class), "train": TrainOptions}
     given = sort_into_spaces(values or {}, spaces)
     filled: Values = {space: fill(cls, given[space], space=space) for space, cls in spaces.items() if space != "train"}
-    suggested = [getattr(owner, "training_defaults", {}) for owner in (model_class, task_class)]
+    suggested = _suggested(model_class, task_class, model)
     if {"steps", "epochs"} <= set(given["train"]):
         raise OptionError("give steps or epochs, not both")
     train = fill(TrainOptions, _layered({"steps": 1000}, *suggested, given["train"]), space="train")
@@ -236,6 +238,15 @@ def choose_device(name: str) -> torch.device:
 def _check_corpus(corpus: Any, found: str, method: str) -> None:
     if not isinstance(corpus, Corpus):
         raise ContractError(f"{found} {type(corpus).__name__}: {method} must return a Corpus")
+
+
+def _suggested(model_class: Any, task_class: Any, model: str) -> list[Mapping[str, Any]]:
+    """What model and task suggest, later ones winning: the task before the model, unless the model has a schedule of
+    its own, and what the task says of this very model before all.
+    """
+    of_model, of_task = (getattr(owner, "training_defaults", {}) for owner in (model_class, task_class))
+    general = [of_task, of_model] if getattr(model_class, "own_schedule", False) else [of_model, of_task]
+    return [*general, getattr(task_class, "training_for", {}).get(model, {})]
 
 
 def _layered(*layers: Mapping[str, Any]) -> Values:

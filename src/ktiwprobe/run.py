@@ -5,6 +5,7 @@ log.jsonl                         step, loss, performance; no times, so that a r
 checkpoints/000050.safetensors    weights after 50 updates
 checkpoints/latest/               the two newest states to resume from, in case one is damaged
 signals/validation/000050/beta.safetensors
+performance/train/000050/likelihood.json    what was measured later: on other splits, and BLEU
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ class Run:
         """learned, uniform or frozen-beta."""
         return str(self.record["attention"])
 
+    @property
+    def best_by(self) -> str:
+        """The measure by which the model's best checkpoint is found."""
+        return str(self.record.get("best_by", "accuracy"))  # older records do not say
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from writing; released by the system if this one dies."""
@@ -146,7 +152,7 @@ class Run:
 
     def best_step(self, measure: str | None = None) -> int:
         """The checkpoint that performs best by `measure`, else by the model's own; the earliest of equals."""
-        measure = measure or str(self.record.get("best_by", "accuracy"))  # older records do not say
+        measure = measure or self.best_by
         curve = self.performance(measure)
         if not curve:
             raise RunError(f"run {self.name} has no evaluated checkpoint: train it on with --resume")
@@ -218,6 +224,10 @@ class Run:
     def signal_path(self, split: str, step: int, probe: str) -> Path:
         """Where a signal of this run is kept."""
         return self.path / "signals" / split / f"{step:06d}" / f"{probe}.safetensors"
+
+    def performance_path(self, split: str, step: int, what: str) -> Path:
+        """Where a performance that the log does not know is kept."""
+        return self.path / "performance" / split / f"{step:06d}" / f"{what}.json"
 
     def remove(self) -> None:
         """Delete the run and everything in it."""

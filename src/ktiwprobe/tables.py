@@ -10,6 +10,17 @@ from typing import Any
 
 from ktiwprobe.agreement import Agreement
 
+TEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",
+    "Δ": r"$\Delta$",
+    "ξ": r"$\xi$",
+    "±": r"$\pm$",
+}
 COLUMNS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star")
 
 
@@ -67,17 +78,24 @@ def _table(results: Sequence[Agreement]) -> str:
     return "\n".join(lines)
 
 
-def cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def cells(records: Sequence[Mapping[str, Any]], digits: int = 3) -> list[list[str]]:
     """Records as rows of text under a head; what a record lacks is a dash."""
     heads = list(dict.fromkeys(key for record in records for key in record))
-    return [heads, *([text_of(record.get(head)) for head in heads] for record in records)]
+    return [heads, *([text_of(record.get(head), digits) for head in heads] for record in records)]
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Any, digits: int = 3) -> str:
     """A value as people read it in a table."""
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def latex(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as a tabular, the first row over a rule; Greek letters become their commands."""
+    lines = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:], r"\end{tabular}"])
 
 
 def align(rows: Sequence[Sequence[Any]]) -> str:
@@ -104,8 +122,7 @@ def _latex(results: Sequence[Agreement]) -> str:
 
 
 def _escape(text: str) -> str:
-    words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(f"\\{c}" if c in "_&%#${}" else words.get(c, c) for c in text)
+    return "".join(f"\\{c}" if c in "_&%#${}" else TEX.get(c, c) for c in text)
 
 
 def _number(value: float | None) -> str:

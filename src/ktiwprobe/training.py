@@ -55,7 +55,7 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
         corpus = recipe.corpus()
         for note in corpus.notes:
             progress.say(note)
-        target, run = recipe.steps(corpus), Run(path)
+        target, run, reached = recipe.steps(corpus), Run(path), -1
         run.tidy()
         if run.exists:
             _check_same(Run.open(path), recipe, corpus)
@@ -70,7 +70,7 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
                 target = max(target, aim)
             if reached > target:
                 raise RunError(f"run {run.name} is at step {reached} of {aim}: it cannot go on to step {target}")
-        model = recipe.fresh_model(corpus, where)
+        model = recipe.fresh_model(corpus, where, to_train=reached < 0)
         trainer = _Trainer(recipe, run, corpus, model, where, progress)
         if not run.exists:
             Run.create(path, recipe.record(corpus, model))

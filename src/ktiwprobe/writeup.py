@@ -1,9 +1,10 @@
-"""A report as files: a page to read, JSON, a CSV of every curve, and the figures as PNG and PDF."""
+"""A report as text and as files: a page to read, JSON, the table as CSV and LaTeX, every curve, and the figures."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,22 @@ from typing import Any
 from ktiwprobe import storage
 from ktiwprobe.experiments import Report, Result, Row
 from ktiwprobe.plots import save
-from ktiwprobe.tables import cells
+from ktiwprobe.tables import align, cells, latex
 
-FORMATS = ("png", "pdf")
+PICTURES = ("png", "pdf")
+FORMATS = ("table", "markdown", "json", "csv", "latex")
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """NAME.md, and in NAME/ report.json, curves.csv and the figures; returns what was written."""
-    inside = folder / report.name
-    pictures = [save(figure, inside / f"{n}.{end}") for n, figure in report.result.figures.items() for end in FORMATS]
-    texts = {folder / f"{report.name}.md": to_markdown(report), inside / "curves.csv": to_csv(report.result.curves)}
+    """NAME.md, and in NAME/ report.json, table.csv, table.tex, curves.csv and the figures; returns what was written."""
+    inside, result = folder / report.name, report.result
+    pictures = [save(figure, inside / f"{n}.{end}") for n, figure in result.figures.items() for end in PICTURES]
+    texts = {
+        folder / f"{report.name}.md": to_markdown(report),
+        inside / "table.csv": to_csv(result.details or result.table),
+        inside / "table.tex": show_report(report, "latex") + "\n" if result.table else "",
+        inside / "curves.csv": to_csv(result.curves),
+    }
     for path, text in texts.items():
         if text:
             storage.write_bytes(path, text.encode())
@@ -28,11 +35,27 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     return [*(path for path, text in texts.items() if text), inside / "report.json", *pictures]
 
 
+def show_report(report: Report, form: str = "table") -> str:
+    """A report for a terminal, or for programs and papers."""
+    result = report.result
+    if form == "json":
+        return json.dumps(to_json(report), indent=2)
+    if form == "csv":
+        return to_csv(result.details or result.table).rstrip("\n")
+    if form == "latex":
+        return latex(cells(result.table, result.digits))
+    if form == "markdown":
+        return to_markdown(report).rstrip("\n")
+    tables = [align(cells(rows, result.digits)) for rows in (result.table, result.details) if rows]
+    notes = "\n".join(f"- {note}" for note in result.notes)
+    return "\n\n".join([report.claim, *tables, *([notes] if notes else []), f"{result.verdict} {seen(result)}"])
+
+
 def to_json(report: Report) -> dict[str, Any]:
     """The report without its figures and curves."""
     kept = ("experiment", "claim", "scale", "command", "date", "machine", "seconds", "seeds", "runs", "versions")
     about = {key: getattr(report, key) for key in kept}
-    found = {key: getattr(report.result, key) for key in ("verdict", "holds", "table", "notes")}
+    found = {key: getattr(report.result, key) for key in ("verdict", "holds", "table", "details", "notes")}
     return {**about, **found, "seconds": round(report.seconds, 1)}
 
 
@@ -52,8 +75,9 @@ def to_markdown(report: Report) -> str:
     """The page that people read."""
     result = report.result
     lines = [f"# {report.experiment}", "", report.claim, "", f"**{result.verdict}**", "", seen(result), ""]
-    lines += [*_table(result.table), ""] if result.table else []
+    lines += [*_table(result.table, result.digits), ""] if result.table else []
     lines += [f"- {note}" for note in result.notes] + ([""] if result.notes else [])
+    lines += [*_table(result.details, result.digits), ""] if result.details else []
     for name in result.figures:
         lines += [f"![{name.replace('-', ' ')}]({report.name}/{name}.png)", ""]
     curves = f" Every point is in [curves.csv]({report.name}/curves.csv)." if result.curves else ""
@@ -67,8 +91,8 @@ def seen(result: Result) -> str:
     return f"Claim seen: {word}."
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
-    heads, *texts = [[cell.replace("|", "\\|") for cell in row] for row in cells(rows)]
+def _table(rows: Sequence[Row], digits: int) -> list[str]:
+    heads, *texts = [[cell.replace("|", "\\|") for cell in row] for row in cells(rows, digits)]
     return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *texts)]
 
 

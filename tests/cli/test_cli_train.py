@@ -138,3 +138,11 @@ def test_a_folder_that_cannot_be_written(refusal, installed_tiny, tmp_path):
 def one_run(folder: Path):
     (run,) = find_runs(folder / "runs")
     return run
+
+
+def test_the_best_is_told_by_the_models_own_measure(cli):
+    """A proxy's best epoch is that of the lowest loss."""
+    done = cli(
+        "train", "bow-proxy", "--task", "toy-translation", "-o", "train=100", "-o", "validation=20", "--steps", 4
+    )
+    assert ", best loss " in done.stdout

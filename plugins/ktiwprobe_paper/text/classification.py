@@ -18,6 +18,8 @@ from ktiwprobe_paper.text.sources import Source
 from ktiwprobe_paper.text.words import Vocabulary, without_numbers, words_of
 
 PUBLISHED = {"steps": 4000, "batch": 32, "checkpoints": "paper-classification"}
+PROXY = {"bow-proxy": {"epochs": 60, "lr": 1.5e-4}}
+PROXY_OF_REVIEWS = {"bow-proxy": {"epochs": 60, "lr": 5e-5}}  # of IMDB, Yelp and Amazon
 MOST_HELD_OUT = 4000  # examples of the test set that the paper validates on
 Examples = tuple[list[list[str]], list[int]]  # words, labels
 
@@ -36,6 +38,7 @@ class LabelledSource:
 
     Options: ClassVar[type] = ClassificationOptions
     training_defaults: ClassVar[Mapping[str, Any]] = PUBLISHED
+    training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = PROXY
     source: ClassVar[Source]
     labels: ClassVar[Mapping[str, int]] = {
         "0": 0,
@@ -111,6 +114,7 @@ PLAIN = ("label", "text")
 class Imdb(LabelledSource):
     """Movie reviews."""
 
+    training_for = PROXY_OF_REVIEWS
     source = Source(
         "imdb", PLAIN, ("train", "test"), hub=Hub("stanfordnlp/imdb", PLAIN), paper=(25000, 181, 4000, 178, 60338)
     )
@@ -163,6 +167,8 @@ class Sst(LabelledSource):
 class Amazon(LabelledSource):
     """Product reviews of fewer than 400 words."""
 
+    training_for = PROXY_OF_REVIEWS
+
     @dataclass(frozen=True)
     class Options(ClassificationOptions):
         """As the others, with the paper's limit."""
@@ -175,6 +181,7 @@ class Amazon(LabelledSource):
 class Yelp(LabelledSource):
     """Reviews of one or two stars against four or five."""
 
+    training_for = PROXY_OF_REVIEWS
     source = Source(
         "yelp",
         ("stars", "text"),

@@ -15,6 +15,11 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
 )
 @click.option("--task", metavar="TASK", help="Only runs of this task.")
 @click.option(
+    "--performance",
+    metavar="MEASURE",
+    help="What ξ is in and `best` means: accuracy, loss, perplexity or bleu. [default: accuracy]",
+)
+@click.option(
     "--format",
     "form",
     default="table",
@@ -33,6 +38,7 @@ def command(
     v: str,
     metric: str,
     task: str | None,
+    performance: str | None,
     form: str,
     split: str,
     runs: str | None,
@@ -60,6 +66,7 @@ def command(
         metric,
         task=task,
         split=split,
+        performance=performance,
         runs=runs,
         device=device,
         registry=load_registry(),

@@ -16,6 +16,7 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
     metavar="NAME",
     help="Which signals. [default: alpha, beta and, with attention, delta]",
 )
+@click.option("--performance", metavar="MEASURE", help="Measure this instead: accuracy, loss, perplexity or bleu.")
 @click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, all, or a step.")
 @split_option
 @runs_option
@@ -23,18 +24,27 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
 @device_option
 @quiet_option
 def command(
-    run: str | None, probes: tuple[str, ...], at: str, split: str, runs: str | None, device: str, quiet: bool
+    run: str | None,
+    probes: tuple[str, ...],
+    performance: str | None,
+    at: str,
+    split: str,
+    runs: str | None,
+    device: str,
+    quiet: bool,
 ) -> None:
-    """Compute and store signals of RUN (default: the latest run).
+    """Compute and store signals of RUN, or how well it performs.
 
-    Signals that are stored already are not computed again.
+    RUN is the latest if it is left out. What is stored already is not computed again.
 
     \b
     ktiwprobe extract
     ktiwprobe extract lstm-seq2seq-s0 --probe beta --at all
+    ktiwprobe extract --performance bleu
     """
     from ktiwprobe.cli.progress import make_progress
     from ktiwprobe.extraction import Extractor
+    from ktiwprobe.performance import Performance
     from ktiwprobe.run import find_run, latest_run, runs_folder
 
     registry = load_registry()
@@ -43,8 +53,14 @@ def command(
     for probe in probes:
         registry.entry("probes", probe)
     extractor = Extractor(found, registry, split=split, device=device)
-    steps = found.steps() if at == "all" else [extractor.step(at)]
     progress = make_progress(quiet)
+    best = Performance(extractor, progress=progress).best_step
+    steps = found.steps() if at == "all" else [best() if at == "best" else extractor.step(at)]
+    if performance:
+        measured = Performance(extractor, performance, progress)
+        for step in steps:
+            click.echo(f"{found.name}@{step}: {performance} {measured.at(step):.4g} on {split}")
+        return
     attends = probes or hasattr(registry.load("models", extractor.recipe.model), "trace")
     for step in steps:
         for probe in probes or (("alpha", "beta", "delta") if attends else ("alpha", "beta")):

@@ -23,6 +23,8 @@ def describe_options(registry: Registry, name: str) -> list[dict[str, Any]]:
         target = registry.load(kind, name)
         if kind == "metrics" and isinstance(target, type):
             rows += _fields(target, "", {})
+        if kind == "experiments":
+            rows += _fields(options_of(target), "--", {})
         if kind in ("tasks", "models"):
             rows += _fields(options_of(target), f"{kind.removesuffix('s')}.", {})
         if kind == "models":
@@ -39,7 +41,7 @@ def _fields(options: type, prefix: str, suggested: Mapping[str, Any]) -> list[di
         default = None if field.default is dataclasses.MISSING else field.default
         rows.append(
             {
-                "key": f"{prefix}{field.name}",
+                "key": f"--{field.name.replace('_', '-')}" if prefix == "--" else f"{prefix}{field.name}",
                 "default": suggested.get(field.name, default),
                 "values": _values(hints[field.name]) + _limits(field.metadata),
                 "help": field.metadata.get("help", ""),

@@ -79,9 +79,9 @@ def command(
         registry=load_registry(),
         progress=make_progress(quiet),
     )
-    best = run.best_step()
-    accuracy = run.performance()[best]
-    click.echo(f"{run.name}: step {run.steps()[-1]}, best accuracy {accuracy:.4f} at step {best}, "
+    best, measure = run.best_step(), run.best_by
+    value = run.performance(measure)[best]
+    click.echo(f"{run.name}: step {run.steps()[-1]}, best {measure} {value:.4f} at step {best}, "
                f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
     if not quiet:
         click.echo(f"next: {_advice(run, runs)}")
