@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 from ktiwprobe import Corpus, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.classification import ClassificationOptions, Examples
+from ktiwprobe_paper.text.classification import ClassificationOptions, Examples, read_examples
 from ktiwprobe_paper.text.classification import make_corpus as labelled_corpus
 from ktiwprobe_paper.text.files import KINDS, kind_of, read_lines, read_table
 from ktiwprobe_paper.text.hub import load_dataset
 from ktiwprobe_paper.text.translation import Pairs, TranslationOptions, nine_to_one
 from ktiwprobe_paper.text.translation import make_corpus as parallel_corpus
-from ktiwprobe_paper.text.words import words_of
 
 
 def _existing(path: str, key: str) -> Path:
@@ -106,7 +105,7 @@ class LabelledText:
 
 def _examples(pairs: Pairs, names: list[str]) -> Examples:
     texts, labels = pairs
-    return [words_of(text) for text in texts], [names.index(label) for label in labels]
+    return read_examples(texts, [names.index(label) for label in labels])
 
 
 class HfDataset:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
-from ktiwprobe.data import BOS, EOS, DataNeeds
+from ktiwprobe.data import BOS, EOS, DataNeeds, Lazy, Ragged
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.hub import Hub
 from ktiwprobe_paper.text.pieces import Pieces
@@ -62,14 +62,34 @@ def make_corpus(task: str, parts: Mapping[str, Pairs], options: TranslationOptio
     splits, notes = {}, []
     if len(pieces.tokens) < options.pieces:
         notes.append(f"the text gives {len(pieces.tokens)} pieces, not {options.pieces}")
-    for name, (source, target) in parts.items():
-        pairs = list(zip(pieces.ids(source), pieces.ids(target), strict=True))
-        kept = [(x, y) for x, y in pairs if x and y and (not options.longest or max(len(x), len(y)) <= options.longest)]
-        if len(kept) < len(pairs):
+    for name, pairs in parts.items():
+        splits[name], left_out = _split(pairs, pieces, options)
+        if left_out:
             over = f" or longer than {options.longest} pieces" if options.longest else ""
-            notes.append(f"{len(pairs) - len(kept)} of {len(pairs)} {name} pairs are left out: a side is empty{over}")
-        splits[name] = Split.of([[BOS, *x, EOS] for x, _ in kept], [[*y, EOS] for _, y in kept])
+            notes.append(f"{left_out} of {len(pairs[0])} {name} pairs are left out: a side is empty{over}")
     return Corpus(task, "translation", splits, pieces.tokens, pieces.tokens, notes=tuple(notes))
+
+
+def _split(pairs: Pairs, pieces: Pieces, options: TranslationOptions) -> tuple[Split, int]:
+    """The pairs as ids with their words, and how many are left out."""
+    xs, ys = (pieces.ids(side) for side in pairs)
+    longest = options.longest or np.inf
+    kept = [i for i, (x, y) in enumerate(zip(xs, ys, strict=True)) if x and y and max(len(x), len(y)) <= longest]
+    source, target = _chosen(pairs, kept)
+    split = Split(
+        **_side("x", source, Ragged.of([xs[i] for i in kept]), pieces, (BOS,)),
+        **_side("y", target, Ragged.of([ys[i] for i in kept]), pieces, ()),
+    )
+    return split, len(xs) - len(kept)
+
+
+def _side(side: str, sentences: list[str], ids: Ragged, pieces: Pieces, first: tuple[int, ...]) -> dict[str, Any]:
+    """One side of a split: the pieces between `first` and </s>, and the words, as between blanks."""
+    return {
+        side: ids.framed(first, (EOS,)),
+        f"{side}_words": pieces.words(sentences, ids).framed((-1,) * len(first), (-1,)),
+        f"{side}_text": Lazy(sentences, str.split),
+    }
 
 
 class Multi30k(ParallelSource):
