@@ -13,8 +13,9 @@ from ktiwprobe import Corpus, Split
 from ktiwprobe.cli import main
 from ktiwprobe.data import BOS, EOS, SPECIALS, UNK, Ragged, each_token_a_word
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe_paper.text import cache, classification, own, translation
-from ktiwprobe_paper.text.files import read_lines, read_table
+from ktiwprobe.textfiles import read_lines
+from ktiwprobe_paper.text import cache, classification, own, parallel, translation
+from ktiwprobe_paper.text.files import read_table
 from ktiwprobe_paper.text.hub import Hub, load_dataset
 from ktiwprobe_paper.text.pieces import Pieces
 from ktiwprobe_paper.text.sources import Source
@@ -234,18 +235,18 @@ def test_two_files_of_ones_own(data_folder, tmp_path):
     made = texts.sentences(np.random.default_rng(1), 50)
     for name, side in (("a.de", 1), ("a.en", 0)):
         (tmp_path / name).write_text("".join(f"{row[side]}\n" for row in made))
-    options = own.ParallelText.Options(source=str(tmp_path / "a.de"), target=str(tmp_path / "a.en"), pieces=80)
-    corpus = own.ParallelText().load(options)
+    options = parallel.ParallelText.Options(source=str(tmp_path / "a.de"), target=str(tmp_path / "a.en"), pieces=80)
+    corpus = parallel.ParallelText().load(options)
     assert (len(corpus.split("train")), len(corpus.split("validation"))) == (45, 5)
     (tmp_path / "a.en").write_text("one line\n")
     with pytest.raises(CorpusError, match=r"has 50 lines and .*a.en has 1: line must match line"):
-        own.ParallelText().load(options)
+        parallel.ParallelText().load(options)
 
 
 def test_ones_own_text_must_be_there():
     """No file, a file that is not there, a file of lines without the other side."""
     with pytest.raises(OptionError, match="pass -o source=FILE"):
-        own.ParallelText().load(own.ParallelText.Options())
+        parallel.ParallelText().load(parallel.ParallelText.Options())
     with pytest.raises(CorpusError, match=r"there is no file x.tsv: option task.path must name one"):
         own.LabelledText().load(own.LabelledText.Options(path="x.tsv"))
 

@@ -1,8 +1,9 @@
-"""SentencePiece: one joint model of source and target, as the paper's translators read."""
+"""Sentences as parts of words, of one joint vocabulary: SentencePiece, as in the paper, or plain words and signs."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from unicodedata import is_normalized
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from ktiwprobe.data import BOS, EOS, PAD, SPECIALS, UNK, Ragged
 from ktiwprobe.errors import CorpusError
 from ktiwprobe.ragged import number_words
+from ktiwprobe_paper.text.words import Vocabulary
 
+PART = re.compile(r"\w+|[^\w\s]")
 MARK = "▁"  # begins a piece that begins a word
 
 
@@ -81,6 +84,28 @@ class Pieces:
     def text(self, ids: Sequence[int]) -> str:
         """The sentence that pieces spell."""
         return str(self._processor.decode([int(i) for i in ids]))
+
+
+class PlainWords:
+    """Words, numbers and signs, apart even where no blank is between them; the same vocabulary for both sides."""
+
+    def __init__(self, sentences: Iterable[str], *, least: int, lower: bool) -> None:
+        self.lower = lower
+        self._vocabulary = Vocabulary((self._parts(sentence) for sentence in sentences), least=least)
+        self.tokens = self._vocabulary.tokens
+
+    def ids(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The parts of each sentence; those that are not known are <unk>."""
+        return [self._vocabulary.ids(self._parts(sentence))[1:-1] for sentence in sentences]
+
+    def words(self, sentences: Sequence[str], ids: Ragged) -> Ragged:
+        """The word (as between blanks) that each part belongs to."""
+        counts = [len(self._parts(word)) for sentence in sentences for word in sentence.split()]
+        numbers = [number for sentence in sentences for number in range(len(sentence.split()))]
+        return Ragged(np.repeat(np.array(numbers, np.int32), counts), ids.offsets)
+
+    def _parts(self, text: str) -> list[str]:
+        return PART.findall(text.lower() if self.lower else text)
 
 
 def _signs(pieces: Iterable[str]) -> int:
