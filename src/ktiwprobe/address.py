@@ -1,70 +1,28 @@
-"""What a SPEC means: `[RUN:]SYMBOL[SITE][@STEP]`, a signal file, or `gold`; and `agree`, which compares two of them.
+"""What a SPEC means among the runs of a folder; and `agree`, which compares two of them.
 
-SYMBOL is a probe's name and, after a dash, a suffix that picks the run: the paper's superscripts. The runs that a
-suffix picks from are the group: those of the latest run's task, model and options. A is its learned run with the lowest
-seed, B the next.
+The runs that a SPEC's suffix picks from are the group: those of the latest run's task, model and options. A is its
+learned run with the lowest seed, B the next.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ktiwprobe import agreement
 from ktiwprobe.agreement import Agreement, make_metric
-from ktiwprobe.errors import KtiwprobeError, RunError, SpecError, suggest
+from ktiwprobe.errors import KtiwprobeError, RunError, SpecError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.options import as_dict
+from ktiwprobe.pooling import at_level
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
-from ktiwprobe.signals import SUFFIXES, Signal, load_signal
-
-ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
-STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
-PICKS = ("hat", *ATTENTIONS, *STAND_INS)
-LEXICAL = ("beta", "gamma")
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A SPEC, read but not yet looked up."""
-
-    text: str
-    probe: str = ""
-    run: str | None = None
-    pick: str | None = None
-    site: str | None = None
-    step: str | None = None
-    file: Path | None = None
-
-    @property
-    def gold(self) -> bool:
-        """Whether it means the task's own alignment."""
-        return self.text == "gold"
-
-
-def read_spec(text: str, probes: Iterable[str]) -> Spec:
-    """Read a SPEC; `probes` are the names a SYMBOL may begin with, the longest match wins."""
-    if text == "gold" or text.endswith(SUFFIXES):
-        return Spec(text, file=None if text == "gold" else Path(text))
-    match = re.fullmatch(r"(?P<head>[^\[\]@]*)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]]+))?", text)
-    if not match or not match["head"]:
-        raise SpecError(f"{text!r} is not a SPEC: write [RUN:]SYMBOL[SITE][@STEP], a signal file, or gold")
-    run, _, symbol = match["head"].rpartition(":")
-    known = sorted(probes, key=len, reverse=True)
-    for probe in known:
-        if symbol == probe or (symbol.startswith(f"{probe}-") and symbol.removeprefix(f"{probe}-") in PICKS):
-            pick = symbol.removeprefix(probe).removeprefix("-") or None
-            if run and pick:
-                raise SpecError(f"{text!r} names its run twice: leave out {run}: or -{pick}")
-            return Spec(text, probe, run or None, pick, match["site"], match["step"])
-    symbols = [*known, *(f"{p}-{pick}" for p in known for pick in PICKS)]
-    raise SpecError(f"unknown symbol {symbol!r} in {text!r}{suggest(symbol, symbols).partition(' known:')[0]} "
-                    f"probes: {', '.join(sorted(known))}; suffixes: {', '.join(f'-{p}' for p in PICKS)}")  # fmt: skip
+from ktiwprobe.signals import Signal, load_signal
+from ktiwprobe.spec import ATTENTIONS, LEXICAL, STAND_INS
+from ktiwprobe.spec import Spec as Spec
+from ktiwprobe.spec import read_spec as read_spec
 
 
 def agree(
@@ -74,17 +32,21 @@ def agree(
     *,
     task: str | None = None,
     split: str = "validation",
+    level: str = "token",
     runs: str | Path | None = None,
     device: str = "auto",
     registry: Registry | None = None,
     progress: Progress = SILENT,
 ) -> Agreement:
-    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped."""
+    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped.
+
+    At the level `word` the pieces of a word are one cell, and differently tokenised runs can be compared.
+    """
     registry = registry or build_registry()
     rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
     if isinstance(u, Signal) and isinstance(v, Signal):
-        return agreement.measure([(u, v)], rule, metric)[0]
-    finder = Finder(runs_folder(runs), registry, task=task, split=split, device=device, progress=progress)
+        return agreement.measure([(at_level(u, level), at_level(v, level))], rule, metric)[0]
+    finder = Finder(runs_folder(runs), registry, task=task, split=split, level=level, device=device, progress=progress)
     us, vs = finder.signals_of_both(u, v)
     pairs = [(a, b) for a in us for b in vs]
     result, _ = agreement.measure(pairs, rule, metric)
@@ -101,11 +63,12 @@ class Finder:
         *,
         task: str | None = None,
         split: str = "validation",
+        level: str = "token",
         device: str = "auto",
         progress: Progress = SILENT,
     ) -> None:
         self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.device, self.progress = device, progress
+        self.level, self.device, self.progress = level, device, progress
         self._extractors: dict[Path, Extractor] = {}
         self._group: list[Run] | None = None
 
@@ -216,21 +179,28 @@ class Finder:
                 sides = [first, replace(second, step="best")] if first.step else [replace(first, step="best"), second]
         named = next((s.run for s in sides if isinstance(s, Spec) and s.run), None)  # whose alignment `gold` is
         u_signals, v_signals = (
-            [s] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s) for s in sides
+            [self._at_level(s)] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s)
+            for s in sides
         )
         return u_signals, v_signals
 
     def signals(self, spec: Spec) -> list[Signal]:
         """What a SPEC means: one signal, or one for each checkpoint with @max."""
         if spec.file:
-            return [load_signal(spec.file)]
+            return [self._at_level(load_signal(spec.file))]
         if spec.gold:
-            return [self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold()]
+            return [self._at_level(self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold())]
         extractor = self.extractor(self.run_of(spec))
         at = self.step_of(spec)
         steps = extractor.steps() if at == "max" else [extractor.step(at)]
-        found = [extractor.signal(spec.probe, step, progress=self.progress) for step in steps]
+        found = [self._at_level(extractor.signal(spec.probe, step, progress=self.progress)) for step in steps]
         return [signal.one_site(spec.site) for signal in found] if spec.site else found
+
+    def _at_level(self, signal: Signal) -> Signal:
+        """Over tokens or words; a signal from a file has the words of the latest run's split."""
+        if self.level == "word" and signal.words is None and signal.meta.get("level") != "word":
+            signal = replace(signal, words=lambda: self.extractor(self.group()[-1]).words)
+        return at_level(signal, self.level)
 
     def extractor(self, run: Run) -> Extractor:
         """The extractor of a run, kept so that its corpus is made once."""
@@ -266,11 +236,11 @@ class Finder:
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
-        alpha = self.extractor(first).signal("alpha", "best", progress=self.progress)
+        alpha = self._at_level(self.extractor(first).signal("alpha", "best", progress=self.progress))
         points: dict[int, list[tuple[float, float]]] = {}
         for run in others:
             for step, performance in run.performance(measure).items():
-                hat = self.extractor(run).signal("alpha", step, progress=self.progress)
+                hat = self._at_level(self.extractor(run).signal("alpha", step, progress=self.progress))
                 value = agreement.add_up(alpha, hat, rule).value  # type: ignore[arg-type]
                 if value is not None:
                     points.setdefault(step, []).append((value, performance))

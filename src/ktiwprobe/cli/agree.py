@@ -15,6 +15,14 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
 )
 @click.option("--task", metavar="TASK", help="Only runs of this task.")
 @click.option(
+    "--level",
+    default="token",
+    show_default=True,
+    type=click.Choice(["token", "word"]),
+    metavar="LEVEL",
+    help="token, or word: sub-words pooled, special tokens dropped.",
+)
+@click.option(
     "--format",
     "form",
     default="table",
@@ -33,6 +41,7 @@ def command(
     v: str,
     metric: str,
     task: str | None,
+    level: str,
     form: str,
     split: str,
     runs: str | None,
@@ -49,6 +58,7 @@ def command(
     ktiwprobe agree --u alpha --v beta
     ktiwprobe agree --u alpha --v beta-uf --metric kendall
     ktiwprobe agree --u alpha --v gold --metric aer --format json
+    ktiwprobe agree --u alpha --v other-tokenizer-s0:alpha --level word
     """
     from ktiwprobe.address import agree
     from ktiwprobe.cli.progress import make_progress
@@ -60,6 +70,7 @@ def command(
         metric,
         task=task,
         split=split,
+        level=level,
         runs=runs,
         device=device,
         registry=load_registry(),
