@@ -1,5 +1,7 @@
 """Corpora, batches and the order of training: laws of padding, coverage and identity."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from ktiwprobe.data import EOS, PAD, Batch, Corpus, Ragged, Split, Stream, order_of_epoch, training_batches
+from ktiwprobe.data import (
+    EOS,
+    PAD,
+    Batch,
+    Corpus,
+    Ragged,
+    Split,
+    Stream,
+    each_token_a_word,
+    order_of_epoch,
+    training_batches,
+)
 from ktiwprobe.errors import CorpusError, UnknownNameError
 
 Rows = list[list[int]]
@@ -128,6 +141,27 @@ def test_a_subset_is_the_chosen_examples_in_order(tiny_corpus: Corpus) -> None:
         assert part.links[new].tolist() == whole.links[old].tolist()
 
 
+def test_words_stay_with_their_sentences(tiny_corpus: Corpus) -> None:
+    """Each token but </s> is a word of the tiny task, and a subset keeps words and texts."""
+    whole = tiny_corpus.split("test")
+    part = whole.subset(np.array([3, 1]))
+    for new, old in enumerate((3, 1)):
+        x = whole.x[old]
+        assert part.x_words[new].tolist() == whole.x_words[old].tolist() == [*range(len(x) - 1), -1]
+        assert part.x_text[new] == whole.x_text[old] == tuple(tiny.SOURCE[i] for i in x[:-1])
+        assert part.y_words[new].tolist() == whole.y_words[old].tolist()
+        assert part.y_text[new] == whole.y_text[old]
+
+
+def test_words_that_do_not_match_their_tokens_are_refused() -> None:
+    """A number for each token, a text for each sentence."""
+    split = Split.of([[4, 5], [4]], [[4], [4]])
+    with pytest.raises(CorpusError, match="the output words of a split do not match its tokens"):
+        replace(split, y_words=Ragged.of([[0], [0, 1]]))
+    with pytest.raises(CorpusError, match="2 inputs and 1 source texts"):
+        replace(split, x_text=[("a", "b")])
+
+
 # corpora
 
 
@@ -191,6 +225,19 @@ def test_fingerprints_of_different_corpora_differ(other: Corpus) -> None:
     """Anything that changes a cell or its meaning changes the fingerprint."""
     one = corpus_of(Split.of([[4, 5], [6]], [[4, 7], [4]], [[], []]))
     assert one.fingerprints != other.fingerprints
+
+
+def test_words_are_no_part_of_a_fingerprint(tiny_corpus: Corpus) -> None:
+    """A run stays what it is when its task learns to tell its words."""
+    bare = {n: replace(s, x_words=None, y_words=None, x_text=None, y_text=None) for n, s in tiny_corpus.splits.items()}
+    assert replace(tiny_corpus, splits=bare).fingerprints == tiny_corpus.fingerprints
+
+
+def test_a_label_is_a_word() -> None:
+    """The ids of labels are not those of special tokens."""
+    split = each_token_a_word(corpus_of(Split.of([[1, 4, 2]], [[1]]), kind="classification")).split("train")
+    assert (split.x_words[0].tolist(), split.y_words[0].tolist()) == ([-1, 0, -1], [0])
+    assert (split.x_text[0], split.y_text[0]) == ((tiny.SOURCE[4],), (tiny.TARGET[1],))
 
 
 def test_fingerprints_do_not_confuse_the_two_vocabularies() -> None:

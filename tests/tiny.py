@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, Split, TorchModel, Trace, choose, hookimpl, option
-from ktiwprobe.data import BOS, EOS, SPECIALS
+from ktiwprobe.data import BOS, EOS, SPECIALS, each_token_a_word
 
 WORDS = 8
 SOURCE = (*SPECIALS, *(f"a{i}" for i in range(WORDS)))
@@ -46,7 +46,7 @@ class TinyTask:
         rng = np.random.default_rng(options.variety)
         sizes = {"train": options.sentences, "validation": 20, "test": 10}
         splits = {name: make_split(size, rng) for name, size in sizes.items()}
-        return Corpus("tiny-task", "translation", splits, SOURCE, TARGET)
+        return each_token_a_word(Corpus("tiny-task", "translation", splits, SOURCE, TARGET))
 
 
 class FreshSentences:

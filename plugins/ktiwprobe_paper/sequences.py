@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from ktiwprobe import Batch, Corpus, Split, option
-from ktiwprobe.data import EOS, SPECIALS, Ragged
+from ktiwprobe.data import EOS, SPECIALS, Ragged, each_token_a_word
 
 Ints = NDArray[np.int64]
 STREAMS = {"permutation": 0, "train": 1, "validation": 2, "test": 3}  # independent random numbers for each
@@ -75,7 +75,8 @@ def make_corpus(task: str, kind: str, options: SequenceOptions, draw: Draw, toke
     sizes = {"validation": options.validation, "test": options.test}
     samples = {name: fixed(draw, [options.seed, STREAMS[name]], size) for name, size in sizes.items()}
     source, target = tokens
-    return Corpus(task, kind, {"train": Fresh(draw, options.seed), **samples}, source, target)  # type: ignore[arg-type]
+    splits = {"train": Fresh(draw, options.seed), **samples}
+    return each_token_a_word(Corpus(task, kind, splits, source, target))  # type: ignore[arg-type]
 
 
 def symbols(count: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
-from ktiwprobe.data import BOS, EOS, SPECIALS
+from ktiwprobe.data import BOS, EOS, SPECIALS, each_token_a_word
 from ktiwprobe_paper.toy_translation import invent_roots
 
 POLAR = {  # by strength; as many words of each sign, so that neither label is easier
@@ -143,7 +143,7 @@ class ToySentiment:
         for name, size in {"train": options.train, "validation": options.validation, "test": options.test}.items():
             rng = np.random.default_rng([options.seed, STREAMS[name]])
             splits[name] = _split(Reviewer(filler, options.negation, rng), ids, size)
-        return Corpus("toy-sentiment", "classification", splits, tokens, LABELS)
+        return each_token_a_word(Corpus("toy-sentiment", "classification", splits, tokens, LABELS))
 
 
 def _split(reviewer: Reviewer, ids: Mapping[str, int], size: int) -> Split:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
-from ktiwprobe.data import BOS, EOS, SPECIALS
+from ktiwprobe.data import BOS, EOS, SPECIALS, each_token_a_word
 
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 ROOT_SHAPE = (CONSONANTS, VOWELS, CONSONANTS, VOWELS, CONSONANTS)
@@ -223,7 +223,7 @@ class ToyTranslation:
         lexicon = Lexicon(options.seed, options.words)
         sizes = {"train": options.train, "validation": options.validation, "test": options.test}
         splits = {name: _split(lexicon, [options.seed, STREAMS[name]], size) for name, size in sizes.items()}
-        return Corpus("toy-translation", "translation", splits, lexicon.tokens, lexicon.tokens)
+        return each_token_a_word(Corpus("toy-translation", "translation", splits, lexicon.tokens, lexicon.tokens))
 
 
 def _split(lexicon: Lexicon, seed: list[int], size: int) -> Split:

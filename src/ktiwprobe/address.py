@@ -15,12 +15,15 @@ from ktiwprobe.errors import KtiwprobeError, RunError, SpecError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.options import as_dict
 from ktiwprobe.performance import Performance
+from ktiwprobe.pooling import at_level
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
 from ktiwprobe.signals import Signal, load_signal
-from ktiwprobe.specs import ATTENTIONS, LEXICAL, STAND_INS, Spec, read_spec
+from ktiwprobe.specs import ATTENTIONS, LEXICAL, STAND_INS
+from ktiwprobe.specs import Spec as Spec
+from ktiwprobe.specs import read_spec as read_spec
 
 
 def agree(
@@ -31,6 +34,7 @@ def agree(
     task: str | None = None,
     split: str = "validation",
     performance: str | None = None,
+    level: str = "token",
     runs: str | Path | None = None,
     device: str = "auto",
     registry: Registry | None = None,
@@ -39,17 +43,19 @@ def agree(
     """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped.
 
     `performance` is what ξ is measured in and what `best` means: accuracy and the model's own, unless it is said.
+    At the level `word` the pieces of a word are one cell, and differently tokenised runs can be compared.
     """
     registry = registry or build_registry()
     rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
     if isinstance(u, Signal) and isinstance(v, Signal):
-        return agreement.measure([(u, v)], rule, metric)[0]
+        return agreement.measure([(at_level(u, level), at_level(v, level))], rule, metric)[0]
     finder = Finder(
         runs_folder(runs),
         registry,
         task=task,
         split=split,
         performance=performance,
+        level=level,
         device=device,
         progress=progress,
     )
@@ -70,11 +76,12 @@ class Finder:
         task: str | None = None,
         split: str = "validation",
         performance: str | None = None,
+        level: str = "token",
         device: str = "auto",
         progress: Progress = SILENT,
     ) -> None:
         self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.measure, self.device, self.progress = performance, device, progress
+        self.measure, self.level, self.device, self.progress = performance, level, device, progress
         self._extractors: dict[Path, Extractor] = {}
         self._group: list[Run] | None = None
 
@@ -185,22 +192,29 @@ class Finder:
                 sides = [first, replace(second, step="best")] if first.step else [replace(first, step="best"), second]
         named = next((s.run for s in sides if isinstance(s, Spec) and s.run), None)  # whose alignment `gold` is
         u_signals, v_signals = (
-            [s] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s) for s in sides
+            [self._at_level(s)] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s)
+            for s in sides
         )
         return u_signals, v_signals
 
     def signals(self, spec: Spec) -> list[Signal]:
         """What a SPEC means: one signal, or one for each checkpoint with @max."""
         if spec.file:
-            return [load_signal(spec.file)]
+            return [self._at_level(load_signal(spec.file))]
         if spec.gold:
-            return [self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold()]
+            return [self._at_level(self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold())]
         extractor = self.extractor(self.run_of(spec))
         at = self.step_of(spec)
         best = at == "best"
         steps = extractor.steps() if at == "max" else [self.best_step(extractor.run) if best else extractor.step(at)]
-        found = [extractor.signal(spec.probe, step, progress=self.progress) for step in steps]
+        found = [self._at_level(extractor.signal(spec.probe, step, progress=self.progress)) for step in steps]
         return [signal.one_site(spec.site) for signal in found] if spec.site else found
+
+    def _at_level(self, signal: Signal) -> Signal:
+        """Over tokens or words; a signal from a file has the words of the latest run's split."""
+        if self.level == "word" and signal.words is None and signal.meta.get("level") != "word":
+            signal = replace(signal, words=lambda: self.extractor(self.group()[-1]).words)
+        return at_level(signal, self.level)
 
     def extractor(self, run: Run) -> Extractor:
         """The extractor of a run, kept so that its corpus is made once."""
@@ -247,11 +261,11 @@ class Finder:
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
-        alpha = self.extractor(first).signal("alpha", self.best_step(first), progress=self.progress)
+        alpha = self._at_level(self.extractor(first).signal("alpha", self.best_step(first), progress=self.progress))
         points: dict[int, list[tuple[float, float]]] = {}
         for run in others:
             for step, performance in self.performance(run, measure).curve().items():
-                hat = self.extractor(run).signal("alpha", step, progress=self.progress)
+                hat = self._at_level(self.extractor(run).signal("alpha", step, progress=self.progress))
                 value = agreement.add_up(alpha, hat, rule).value  # type: ignore[arg-type]
                 if value is not None:
                     points.setdefault(step, []).append((value, performance))

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ktiwprobe.errors import CorpusError, UnknownNameError
+from ktiwprobe.ragged import Lazy as Lazy
+from ktiwprobe.ragged import Ragged as Ragged
+from ktiwprobe.ragged import words_of_tokens
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -54,41 +57,6 @@ class Example:
     links: NDArray[np.int64] | None  # (n, 3): t, l, and 1 for a sure link, 0 for a possible one
 
 
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """Rows of different lengths, end to end in one array."""
-
-    values: NDArray[Any]  # (cells, ...)
-    offsets: NDArray[np.int64]  # (rows + 1,)
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[Any] | NDArray[Any]], *, width: tuple[int, ...] = ()) -> Ragged:
-        """Lay `rows` end to end; `width` is the shape of one cell."""
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        filled = [np.asarray(row, np.int64).reshape(-1, *width) for row in rows]
-        return cls(np.concatenate(filled) if filled else np.zeros((0, *width), np.int64), offsets)
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        """(rows,)"""
-        return np.diff(self.offsets)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, row: int) -> NDArray[Any]:
-        return self.values[self.offsets[row] : self.offsets[row + 1]]
-
-    def padded(self, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The chosen rows padded to one length, and where they are real. (B, longest), (B, longest)"""
-        lengths = self.lengths[rows]
-        column = np.arange(lengths.max(initial=0))
-        mask = column < lengths[:, None]
-        cell = np.where(mask, self.offsets[rows][:, None] + column, 0)
-        return np.where(mask, self.values[cell], PAD), mask
-
-
 @runtime_checkable
 class Stream(Protocol):
     """Endless fresh samples; a batch is a pure function of (seed, step, size)."""
@@ -100,11 +68,19 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A finite part of a corpus."""
+    """A finite part of a corpus.
+
+    Words are what people align and what differently tokenised corpora share. They are no part of a fingerprint: a
+    model reads ids, and a run stays what it is when its task learns to tell its words.
+    """
 
     x: Ragged
     y: Ragged
     links: Ragged | None = None  # cells (t, l, sure), where the alignment is known
+    x_words: Ragged | None = None  # the word that each token is of, counted from 0 in its sentence; -1: of none (<s>)
+    y_words: Ragged | None = None
+    x_text: Sequence[tuple[str, ...]] | None = None  # the words of each sentence as they were, before <unk> and pieces
+    y_text: Sequence[tuple[str, ...]] | None = None
 
     @classmethod
     def of(
@@ -117,13 +93,20 @@ class Split:
         return cls(Ragged.of(xs), Ragged.of(ys), None if links is None else Ragged.of(links, width=(3,)))
 
     def __post_init__(self) -> None:
-        for what, other in (("outputs", self.y), ("lists of links", self.links)):
+        texts = ("source texts", self.x_text), ("target texts", self.y_text)
+        for what, other in (("outputs", self.y), ("lists of links", self.links), *texts):
             if other is not None and len(other) != len(self.x):
                 raise CorpusError(f"a split has {len(self.x)} inputs and {len(other)} {what}: they must be as many")
         for side, rows in (("input", self.x), ("output", self.y)):
             if len(rows) and rows.lengths.min() == 0:
                 empty = int(rows.lengths.argmin())
                 raise CorpusError(f"example {empty} has an empty {side}: drop it, every sentence needs a token")
+        for side, rows, words in (("input", self.x, self.x_words), ("output", self.y, self.y_words)):
+            if words is not None and not np.array_equal(words.offsets, rows.offsets):
+                raise CorpusError(f"the {side} words of a split do not match its tokens: each token needs a number")
+        self._check_links()
+
+    def _check_links(self) -> None:
         if self.links is not None:
             row = np.repeat(np.arange(len(self)), self.links.lengths)
             t_and_l, ends = self.links.values[:, :2], np.stack([self.y.lengths, self.x.lengths], 1)[row]
@@ -155,8 +138,14 @@ class Split:
 
     def subset(self, rows: NDArray[np.int64]) -> Split:
         """The chosen examples as a split of their own, in the order given."""
-        links = None if self.links is None else Ragged.of([self.links[i] for i in rows], width=(3,))
-        return Split(Ragged.of([self.x[i] for i in rows]), Ragged.of([self.y[i] for i in rows]), links)
+        parts: dict[str, Any] = {}
+        for name in ("x", "y", "links", "x_words", "y_words"):
+            part = getattr(self, name)
+            parts[name] = None if part is None else part.take(rows)
+        for name in ("x_text", "y_text"):
+            text = getattr(self, name)
+            parts[name] = None if text is None else Lazy(rows, text.__getitem__)
+        return Split(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +237,20 @@ def statistics(corpus: Corpus) -> dict[str, float]:
         if corpus.kind == "translation":
             found[f"{name} target length"] = float(np.median(split.y.lengths)) - 1
     return {**found, "vocabulary": corpus.source_size}
+
+
+def each_token_a_word(corpus: Corpus) -> Corpus:
+    """The corpus with its words told, where every token but <s> and </s> is a word, and so is a label."""
+    ends = (PAD, BOS, EOS)
+    splits: dict[str, Split | Stream] = dict(corpus.splits)
+    for name, split in corpus.splits.items():
+        if isinstance(split, Split):
+            x_words, x_text = words_of_tokens(split.x, corpus.source_tokens, ends)
+            y_words, y_text = words_of_tokens(
+                split.y, corpus.target_tokens, ends if corpus.kind == "translation" else ()
+            )
+            splits[name] = replace(split, x_words=x_words, y_words=y_words, x_text=x_text, y_text=y_text)
+    return replace(corpus, splits=splits)
 
 
 def order_of_epoch(seed: int, epoch: int, size: int) -> NDArray[np.int64]:

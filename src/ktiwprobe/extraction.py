@@ -20,6 +20,7 @@ from ktiwprobe import storage
 from ktiwprobe.attend import Under, allowed
 from ktiwprobe.data import Batch, Corpus, Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
+from ktiwprobe.pooling import DEFAULT, Words, words_of
 from ktiwprobe.probes import check_allowed, check_attend_is_obeyed, check_values
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import Recipe, choose_device, recipe_of
@@ -61,7 +62,7 @@ def probe(
             if _chooses(probe, model) and not obeyed:
                 obeyed = check_attend_is_obeyed(model, batch)
             pieces.append(_piece(function, model, batch, probe))
-    return _join(pieces, None, {"name": name or probe, "probe": probe})
+    return _join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
 
 
 @contextlib.contextmanager
@@ -99,7 +100,8 @@ class Extractor:
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
-        return replace(stored, text=self.tokens)
+        meta = {**stored.meta, "pooling": pooling_of(function)}
+        return replace(stored, text=self.tokens, words=lambda: self.words, meta=meta)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -144,6 +146,11 @@ class Extractor:
         size, most = len(split), len(self.corpus.split("validation"))
         return split.subset(np.sort(np.random.default_rng(0).choice(size, min(size, most), replace=False)))
 
+    @cached_property
+    def words(self) -> Words:
+        """The words of what is probed."""
+        return words_of(self.part, self.recipe.task)
+
     def tokens(self, sentence: int) -> tuple[Sequence[str], Sequence[str]]:
         """Source and target of a sentence that is probed, to read."""
         source, target = self.corpus.source_tokens, self.corpus.target_tokens
@@ -161,7 +168,8 @@ class Extractor:
 
     def gold(self) -> Signal:
         """The known alignment of what is probed."""
-        return replace(gold_signal(self.part, self.corpus, self.split), text=self.tokens)
+        gold = gold_signal(self.part, self.corpus, self.split)
+        return replace(gold, text=self.tokens, words=lambda: self.words)
 
     def model(self, step: int) -> Any:
         """The trained model as it was at `step`, ready to be probed."""
@@ -209,7 +217,7 @@ class Extractor:
                 progress.advance(done)
         finally:
             progress.end()
-        return _join(pieces, np.concatenate(groups), identity)
+        return _join(pieces, np.concatenate(groups), {**identity, "pooling": pooling_of(function)})
 
     def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
         """The model at `step`, known to obey `attend`: then or, if its output was still constant, at its last step."""
@@ -225,6 +233,11 @@ class Extractor:
             model = self.model(step)
         self._obeyed = True
         return model
+
+
+def pooling_of(function: Any) -> list[str]:
+    """How a probe says that the pieces of words become one number."""
+    return list(getattr(function, "pooling", DEFAULT))
 
 
 def _chooses(probe: str, model: Any) -> bool:

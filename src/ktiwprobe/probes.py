@@ -7,8 +7,8 @@ What stands on padding or where a row may not look is dropped by the caller. A m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.protocols import Trace
 
+P = TypeVar("P", bound=Callable[..., Tensor])
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
 
 
@@ -37,6 +38,17 @@ def log_odds(trace: Trace, batch: Batch) -> Tensor:
     return logits.gather(-1, y).squeeze(-1) - others.logsumexp(-1)
 
 
+def pooled(over_inputs: str, over_outputs: str) -> Callable[[P], P]:
+    """Say how the pieces of words become one number, for signals over words; see pooling.py."""
+
+    def say(probe: P) -> P:
+        probe.pooling = (over_inputs, over_outputs)  # type: ignore[attr-defined]
+        return probe
+
+    return say
+
+
+@pooled("sum", "mean")
 @torch.no_grad()
 def alpha(model: Any, batch: Batch) -> Tensor:
     """Attention weights (Eq. 1); for a model without attention, beta as a share of its row."""
@@ -51,6 +63,7 @@ def alpha(model: Any, batch: Batch) -> Tensor:
     return torch.where(log_p.isneginf().all(-1, keepdim=True), uniform(seen).to(share.dtype), share)
 
 
+@pooled("max", "joint")
 @torch.no_grad()
 def beta(model: Any, batch: Batch) -> Tensor:
     """Log-odds of y_t if the model attended to position l only (Eq. 4)."""
@@ -68,6 +81,7 @@ def beta_by_definition(model: Any, batch: Batch) -> Tensor:
     return torch.stack(columns, -1)
 
 
+@pooled("sum", "sum")
 def delta(model: Any, batch: Batch) -> Tensor:
     """Influence of word l on output t: d log p(y_t) / d gate_l, which is gradient times embedding."""
     if hasattr(model, "delta"):

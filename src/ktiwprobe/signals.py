@@ -43,6 +43,7 @@ class Signal:
     sites: tuple[str, ...] = ("",)
     meta: Mapping[str, Any] = field(default_factory=dict)
     text: Callable[[int], tuple[Sequence[str], Sequence[str]]] | None = None  # tokens of a sentence, source and target
+    words: Callable[[], Any] | None = None  # pooling.Words of the sentences, where they are known
 
     @property
     def name(self) -> str:
@@ -96,6 +97,7 @@ class Signal:
             rows=self.rows[some],
             columns=None if self.columns is None else self.columns[cells],
             text=None if text is None else lambda i: text(first + i),
+            words=None,
         )
 
     def by_length(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -127,8 +129,10 @@ class Signal:
         """Two signals can be compared only cell by cell over the same sentences."""
         mine, theirs = self.meta.get("fingerprint"), other.meta.get("fingerprint")
         if mine and theirs and mine != theirs:
+            words = "" if self.meta.get("level") == "word" else ", or words of the same text with --level word"
             raise CorpusError(
-                f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one task"
+                f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one "
+                f"task{words}"
             )
         parts: list[tuple[str, NDArray[Any], NDArray[Any]]]
         parts = [("sentences", self.rows, other.rows), ("rows", self.lengths, other.lengths)]
@@ -245,7 +249,7 @@ def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
     np.maximum.at(values, starts[first[sentence] + t] + l, np.where(sure == 1, np.float32(1), np.float32(0.5)))
     if corpus.kind == "translation":
         values[np.repeat(split.y.values == EOS, lengths)] = -np.inf
-    meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name]}
+    meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name], "pooling": ["max", "max"]}
     return make_signal(values, lengths, y, meta=meta)
 
 

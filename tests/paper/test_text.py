@@ -11,14 +11,15 @@ from click.testing import CliRunner
 import texts
 from ktiwprobe import Corpus, Split
 from ktiwprobe.cli import main
-from ktiwprobe.data import BOS, EOS, SPECIALS, UNK
+from ktiwprobe.data import BOS, EOS, SPECIALS, UNK, Ragged, each_token_a_word
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe_paper.text import cache, classification, own, translation
-from ktiwprobe_paper.text.files import read_lines, read_table
+from ktiwprobe.textfiles import read_lines
+from ktiwprobe_paper.text import cache, classification, own, parallel, translation
+from ktiwprobe_paper.text.files import read_table
 from ktiwprobe_paper.text.hub import Hub, load_dataset
 from ktiwprobe_paper.text.pieces import Pieces
 from ktiwprobe_paper.text.sources import Source
-from ktiwprobe_paper.text.words import Vocabulary, without_numbers, words_of
+from ktiwprobe_paper.text.words import Vocabulary, raw_words_of, without_numbers, words_of
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.tsv.xz", "a.csv.gz", "a.jsonl.xz"])
@@ -90,6 +91,55 @@ def test_pieces_spell_their_text():
     assert min(ids) >= UNK
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "the good cat",
+        "  the   cat ",
+        "the\xa0cat sees",
+        "the cat\xb4s a",
+        "the \u200b cat",
+        "\u200bthe a\u200bcat",
+        "日 the 本日cat",
+    ],
+)
+def test_pieces_know_their_words(sentence):
+    """The pieces of a word spell it, whatever normalising does to blanks; the words are those between blanks."""
+    pieces = Pieces.train([x for x, _, _ in texts.sentences(np.random.default_rng(0), 50)], 60)
+    ids = Ragged.of(pieces.ids([sentence, "a cat"]))
+    words = pieces.words([sentence, "a cat"], ids)
+    assert words[1].tolist() == sorted(words[1]) and words[1][-1] == 1
+    assert words[0].tolist() == sorted(words[0])
+    for number, word in enumerate(sentence.split()):
+        spelled = pieces.text(ids[0][words[0] == number])
+        alone = pieces.text(pieces.ids([word])[0])
+        assert spelled == alone
+
+
+def test_translated_text_keeps_its_words(data_folder):
+    """Words are those between blanks; <s> and </s> belong to none; a second reading from the cache says the same."""
+    task, options = translation.Multi30k(), translation.Multi30k.Options(pieces=60)
+    fresh, mapped = (task.load(options).split("train") for _ in range(2))
+    sentence = fresh.y_text[0]
+    assert sentence[0] == "the" and len(sentence) == 6
+    assert fresh.x_words[0][[0, -1]].tolist() == [-1, -1]
+    assert set(fresh.y_words[0].tolist()) == {-1, *range(6)}
+    assert mapped.x_text[-1] == fresh.x_text[-1]
+    assert np.array_equal(mapped.x_words.values, fresh.x_words.values)
+
+
+def test_classified_text_keeps_its_words_as_written():
+    """Capitals, numbers and rare words are told as they were; the ids are not."""
+    examples = classification.read_examples(["The Film 1999", "", "a film"], [0, 0, 1])
+    options = classification.ClassificationOptions(least=2)
+    split = classification.make_corpus("mine", {"train": examples}, ("no", "yes"), options).split("train")
+    assert list(split.x_text) == [("The", "Film", "1999"), ("a", "film")]
+    assert split.x_words[0].tolist() == [-1, 0, 1, 2, -1]
+    assert split.x[0].tolist() == [BOS, UNK, 4, UNK, EOS]
+    assert list(split.y_text) == [("no",), ("yes",)]
+    assert raw_words_of("İstanbul") == words_of("İstanbul")
+
+
 @pytest.mark.parametrize("task", [classification.Sst, classification.AgNews, classification.Newsgroups])
 def test_labels_are_the_papers(data_folder, task):
     """Both labels, about as often as in the file; validation comes from the test file."""
@@ -103,17 +153,18 @@ def test_labels_are_the_papers(data_folder, task):
 
 def test_the_validation_sample_is_seeded():
     """At most 4000 of the test set, the rest apart, another seed another sample."""
-    test = [[str(i)] for i in range(4100)], [0] * 4100
+    test = classification.read_examples([str(i) for i in range(4100)], [0] * 4100)
     first, rest = classification.held_out(test, 0)
-    assert (len(first[1]), len(rest[1])) == (4000, 100)
-    assert not {w[0] for w in first[0]} & {w[0] for w in rest[0]}
-    assert classification.held_out(test, 1)[0] != first
-    assert classification.held_out(test, 0)[0] == first
+    assert (len(first.labels), len(rest.labels)) == (4000, 100)
+    assert not {w[0] for w in first.words} & {w[0] for w in rest.words}
+    assert [list(raw) for raw in rest.raw] == rest.words
+    assert classification.held_out(test, 1)[0].words != first.words
+    assert classification.held_out(test, 0)[0].words == first.words
 
 
 def test_what_is_left_out_is_counted():
     """Empty and over-long examples are told, never cut."""
-    parts = {"train": ([["a"], [], ["a"] * 9, ["b"]], [0, 0, 1, 1])}
+    parts = {"train": classification.read_examples(["a", "", "a " * 9, "b"], [0, 0, 1, 1])}
     options = classification.ClassificationOptions(longest=5, least=1)
     corpus = classification.make_corpus("mine", parts, ("no", "yes"), options)
     assert corpus.notes == ("2 of 4 train examples are left out: empty or longer than 5 words",)
@@ -146,14 +197,19 @@ def test_a_corpus_is_made_once(data_folder, tmp_path):
 
     def make() -> Corpus:
         made.append(1)
-        return Corpus("t", "translation", {"train": Split.of([[4, 5], [6]], [[5, 2], [2]])}, "abcdefg", "abcdefg")
+        split = Split.of([[4, 5], [6]], [[5, 2], [2]], [[(0, 1, 1), (1, 0, 0)], []])
+        return each_token_a_word(Corpus("t", "translation", {"train": split}, "abcdefg", "abcdefg"))
 
     file = tmp_path / "file"
     file.write_text("one")
     first, second = (cache.cached_corpus("t", {"a": 1}, [file], make) for _ in range(2))
     assert len(made) == 1
     assert first.fingerprints == second.fingerprints == make().fingerprints
-    assert first.splits["train"].x[0].tolist() == [4, 5]
+    split = first.split("train")
+    assert split.x[0].tolist() == [4, 5]
+    assert split.links[0].tolist() == [[0, 1, 1], [1, 0, 0]]
+    assert split.y_words[0].tolist() == [0, -1]
+    assert list(split.x_text) == [("e", "f"), ("g",)]
     cache.cached_corpus("t", {"a": 2}, [file], make)
     file.write_text("two")
     cache.cached_corpus("t", {"a": 1}, [file], make)
@@ -179,18 +235,18 @@ def test_two_files_of_ones_own(data_folder, tmp_path):
     made = texts.sentences(np.random.default_rng(1), 50)
     for name, side in (("a.de", 1), ("a.en", 0)):
         (tmp_path / name).write_text("".join(f"{row[side]}\n" for row in made))
-    options = own.ParallelText.Options(source=str(tmp_path / "a.de"), target=str(tmp_path / "a.en"), pieces=80)
-    corpus = own.ParallelText().load(options)
+    options = parallel.ParallelText.Options(source=str(tmp_path / "a.de"), target=str(tmp_path / "a.en"), pieces=80)
+    corpus = parallel.ParallelText().load(options)
     assert (len(corpus.split("train")), len(corpus.split("validation"))) == (45, 5)
     (tmp_path / "a.en").write_text("one line\n")
     with pytest.raises(CorpusError, match=r"has 50 lines and .*a.en has 1: line must match line"):
-        own.ParallelText().load(options)
+        parallel.ParallelText().load(options)
 
 
 def test_ones_own_text_must_be_there():
     """No file, a file that is not there, a file of lines without the other side."""
     with pytest.raises(OptionError, match="pass -o source=FILE"):
-        own.ParallelText().load(own.ParallelText.Options())
+        parallel.ParallelText().load(parallel.ParallelText.Options())
     with pytest.raises(CorpusError, match=r"there is no file x.tsv: option task.path must name one"):
         own.LabelledText().load(own.LabelledText.Options(path="x.tsv"))
 

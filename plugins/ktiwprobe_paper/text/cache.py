@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ktiwprobe import Corpus, Split
-from ktiwprobe.data import Ragged
+from ktiwprobe.data import Lazy, Ragged
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.text.sources import cache_folder
 
-VERSION = 2  # of how text becomes ids: a change here makes every corpus anew
+VERSION = 3  # of how text becomes ids and words: a change here makes every corpus anew
 
 
 def cached_corpus(task: str, options: Mapping[str, Any], files: Iterable[Path], make: Callable[[], Corpus]) -> Corpus:
@@ -53,9 +53,7 @@ def _save(corpus: Corpus, folder: Path) -> None:
     half.mkdir(parents=True)
     for name, split in corpus.splits.items():
         if isinstance(split, Split):
-            columns = {"x": split.x, "y": split.y}
-            arrays = {key: pa.LargeListArray.from_arrays(rows.offsets, rows.values) for key, rows in columns.items()}
-            table = pa.table(arrays)
+            table = pa.table(_columns(split))
             with pa.OSFile(str(half / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
     about = {
@@ -78,16 +76,36 @@ def _load(folder: Path) -> Corpus:
     splits = {}
     for name in about["splits"]:
         table = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).read_all()
-        x, y = (_ragged(table.column(side)) for side in ("x", "y"))
-        splits[name] = Split(x, y)
+        splits[name] = Split(**{column: _part(column, table.column(column)) for column in table.column_names})
     source = tuple(about["source_tokens"])
     target = source if about["target_tokens"] is None else tuple(about["target_tokens"])
     return Corpus(about["task"], about["kind"], splits, source, target, notes=tuple(about["notes"]))
 
 
-def _ragged(column: Any) -> Ragged:
+NUMBERS, TEXTS = ("x", "y", "links", "x_words", "y_words"), ("x_text", "y_text")
+
+
+def _columns(split: Split) -> dict[str, Any]:
+    """What is known of a split, as Arrow columns of lists."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in NUMBERS:
+        if (rows := getattr(split, name)) is not None:
+            each = int(np.prod(rows.values.shape[1:]))  # a link is three numbers
+            columns[name] = pa.LargeListArray.from_arrays(rows.offsets * each, rows.values.reshape(-1))
+    for name in TEXTS:
+        if (text := getattr(split, name)) is not None:
+            columns[name] = pa.array(iter(text), pa.large_list(pa.large_string()), size=len(text))
+    return columns
+
+
+def _part(name: str, column: Any) -> Any:
     """A column of lists as it lies in the file."""
     (lists,) = column.chunks if column.num_chunks == 1 else (column.combine_chunks(),)
+    if name in TEXTS:
+        return Lazy(lists, lambda words: words.as_py())
     offsets = np.asarray(lists.offsets.to_numpy(), np.int64)
-    values = lists.values.to_numpy()
-    return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
+    values = lists.values.to_numpy()[offsets[0] : offsets[-1]]
+    offsets = offsets - offsets[0]
+    return Ragged(values.reshape(-1, 3), offsets // 3) if name == "links" else Ragged(values, offsets)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
-from ktiwprobe.data import DataNeeds
+from ktiwprobe.data import DataNeeds, Lazy, each_token_a_word
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.files import Table
 from ktiwprobe_paper.text.hub import Hub
 from ktiwprobe_paper.text.sources import Source
-from ktiwprobe_paper.text.words import Vocabulary, without_numbers, words_of
+from ktiwprobe_paper.text.words import Vocabulary, raw_words_of, without_numbers, words_of
 
 PUBLISHED = {"steps": 4000, "batch": 32, "checkpoints": "paper-classification"}
 PROXY = {"bow-proxy": {"epochs": 60, "lr": 1.5e-4}}
 PROXY_OF_REVIEWS = {"bow-proxy": {"epochs": 60, "lr": 5e-5}}  # of IMDB, Yelp and Amazon
 MOST_HELD_OUT = 4000  # examples of the test set that the paper validates on
-Examples = tuple[list[list[str]], list[int]]  # words, labels
+
+
+class Examples(NamedTuple):
+    """Labelled texts, read as words."""
+
+    words: list[list[str]]
+    labels: list[int]
+    raw: Sequence[tuple[str, ...]]  # the words as they were written
+
+    def chosen(self, rows: Sequence[int]) -> Examples:
+        """Some of them, in the order given."""
+        return Examples([self.words[i] for i in rows], [self.labels[i] for i in rows], Lazy(rows, self.raw.__getitem__))
+
+
+def read_examples(texts: list[str], labels: list[int], *, split_underscores: bool = False) -> Examples:
+    """Texts as words."""
+    words = [words_of(text, split_underscores=split_underscores) for text in texts]
+    return Examples(words, labels, Lazy(texts, partial(raw_words_of, split_underscores=split_underscores)))
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,7 @@ class LabelledSource:
         train, test = parts["train"], parts["test"]
         validation, rest = held_out(test, options.sample)
         # of a test set that is all used for validation nothing is left to test on but the set's own validation split
-        spare = rest if rest[1] else parts.get("validation", test)
+        spare = rest if rest.labels else parts.get("validation", test)
         return make_corpus(
             self.source.name, {"train": train, "validation": validation, "test": spare}, self.names, options
         )
@@ -70,18 +88,17 @@ class LabelledSource:
     def _examples(self, table: Table) -> Examples:
         label, text = self.source.columns
         kept = [(t, self.labels[y]) for y, t in zip(table[label], table[text], strict=True) if y in self.labels]
-        sentences = [words_of(text, split_underscores=self.split_underscores) for text, _ in kept]
+        texts, labels = [text for text, _ in kept], [label for _, label in kept]
+        examples = read_examples(texts, labels, split_underscores=self.split_underscores)
         if self.drop_numbers:
-            sentences = [without_numbers(sentence) for sentence in sentences]
-        return sentences, [label for _, label in kept]
+            examples = examples._replace(words=[without_numbers(words) for words in examples.words])
+        return examples
 
 
 def held_out(test: Examples, seed: int) -> tuple[Examples, Examples]:
     """A seeded sample of at most 4000, as the paper's validation set; and the rest."""
-    sentences, labels = test
-    order = np.random.default_rng(seed).permutation(len(labels))
-    parts = np.sort(order[:MOST_HELD_OUT]), np.sort(order[MOST_HELD_OUT:])
-    first, rest = (([sentences[i] for i in part], [labels[i] for i in part]) for part in parts)
+    order = np.random.default_rng(seed).permutation(len(test.labels))
+    first, rest = (test.chosen(np.sort(part).tolist()) for part in (order[:MOST_HELD_OUT], order[MOST_HELD_OUT:]))
     return first, rest
 
 
@@ -90,22 +107,25 @@ def make_corpus(
 ) -> Corpus:
     """Ids by a vocabulary of the training words; what is left out is counted in the notes."""
     notes, kept = [], {}
-    for name, (sentences, labels) in parts.items():
-        good = [
-            i for i, words in enumerate(sentences) if words and (not options.longest or len(words) <= options.longest)
-        ]
-        if len(good) < len(labels):
+    longest = options.longest or np.inf
+    for name, examples in parts.items():
+        good = [i for i, words in enumerate(examples.words) if words and len(words) <= longest]
+        if len(good) < len(examples.labels):
             over = f" or longer than {options.longest} words" if options.longest else ""
-            notes.append(f"{len(labels) - len(good)} of {len(labels)} {name} examples are left out: empty{over}")
-        kept[name] = [sentences[i] for i in good], [labels[i] for i in good]
-    vocabulary = Vocabulary(kept["train"][0], least=options.least)
-    if len(set(kept["train"][1])) < 2:
+            left_out, size = len(examples.labels) - len(good), len(examples.labels)
+            notes.append(f"{left_out} of {size} {name} examples are left out: empty{over}")
+        kept[name] = examples.chosen(good)
+    vocabulary = Vocabulary(kept["train"].words, least=options.least)
+    if len(set(kept["train"].labels)) < 2:
         raise CorpusError(f"the training examples of {task} have fewer than two labels: a classifier needs both")
     splits = {
-        name: Split.of([vocabulary.ids(words) for words in sentences], [[label] for label in labels])
-        for name, (sentences, labels) in kept.items()
+        name: Split.of([vocabulary.ids(words) for words in examples.words], [[label] for label in examples.labels])
+        for name, examples in kept.items()
     }
-    return Corpus(task, "classification", splits, vocabulary.tokens, tuple(names), notes=tuple(notes))
+    known = Corpus(task, "classification", splits, vocabulary.tokens, tuple(names), notes=tuple(notes))
+    told = each_token_a_word(known).splits
+    raw = {name: replace(split, x_text=kept[name].raw) for name, split in told.items() if isinstance(split, Split)}
+    return replace(known, splits=raw)
 
 
 PLAIN = ("label", "text")

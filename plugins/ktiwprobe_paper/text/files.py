@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import lzma
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ktiwprobe.errors import CorpusError
+from ktiwprobe.errors import CorpusError, OptionError
+from ktiwprobe.textfiles import OPENERS, kind_of, read_lines, read_text
 
 Table = dict[str, list[str]]  # columns by name, all of one length
-OPENERS: dict[str, Callable[[Path], bytes]] = {
-    ".xz": lambda path: lzma.decompress(path.read_bytes()),
-    ".gz": lambda path: gzip.decompress(path.read_bytes()),
-}
 KINDS = (".tsv", ".csv", ".jsonl")
+
+
+def existing(path: str, key: str) -> Path:
+    """The file that option `key` of a task names."""
+    if not path:
+        raise OptionError(f"option task.{key} is needed: pass -o {key}=FILE")
+    if not Path(path).is_file():
+        raise CorpusError(f"there is no file {path}: option task.{key} must name one")
+    return Path(path)
 
 
 def with_compression(path: Path) -> Path | None:
     """The file itself or a compressed one of its name; None if there is neither."""
     found = (path, *(path.with_name(path.name + end) for end in OPENERS))
     return next((file for file in found if file.is_file()), None)
-
-
-def kind_of(path: Path) -> str:
-    """The ending that says what a file is, compression aside."""
-    return Path(path.stem).suffix if path.suffix in OPENERS else path.suffix
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; bad UTF-8 is told with its line."""
-    try:
-        content = OPENERS.get(path.suffix, Path.read_bytes)(path)
-    except (OSError, lzma.LZMAError, EOFError) as error:
-        raise CorpusError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CorpusError(f"{path} line {line} is not UTF-8: convert the file first") from error
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file without their ends; a last empty one does not count."""
-    lines = read_text(path).replace("\r\n", "\n").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
 
 
 def read_table(path: Path, columns: Sequence[str]) -> Table:

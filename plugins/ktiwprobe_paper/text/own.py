@@ -1,4 +1,4 @@
-"""A user's own text: sentence pairs to translate, or labelled texts to classify."""
+"""A user's own labelled texts, and what the datasets library loads."""
 
 from __future__ import annotations
 
@@ -10,66 +10,12 @@ from typing import Any, ClassVar
 from ktiwprobe import Corpus, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.classification import ClassificationOptions, Examples
+from ktiwprobe_paper.text.classification import ClassificationOptions, Examples, read_examples
 from ktiwprobe_paper.text.classification import make_corpus as labelled_corpus
-from ktiwprobe_paper.text.files import KINDS, kind_of, read_lines, read_table
+from ktiwprobe_paper.text.files import existing, read_table
 from ktiwprobe_paper.text.hub import load_dataset
 from ktiwprobe_paper.text.translation import Pairs, TranslationOptions, nine_to_one
 from ktiwprobe_paper.text.translation import make_corpus as parallel_corpus
-from ktiwprobe_paper.text.words import words_of
-
-
-def _existing(path: str, key: str) -> Path:
-    if not path:
-        raise OptionError(f"option task.{key} is needed: pass -o {key}=FILE")
-    if not Path(path).is_file():
-        raise CorpusError(f"there is no file {path}: option task.{key} must name one")
-    return Path(path)
-
-
-class ParallelText:
-    """Two files of lines that match, or one table with a column for each side; a tenth is held out to validate on."""
-
-    training_defaults: ClassVar[Mapping[str, Any]] = {"batch": 16, "epochs": 10}
-
-    @dataclass(frozen=True)
-    class Options(TranslationOptions):
-        """Where the text is; `source` alone is a table, with `target` it is a file of lines."""
-
-        source: str = option("", help="file of source sentences, one a line; or a .tsv, .csv or .jsonl of pairs")
-        target: str = option("", help="file of target sentences, one a line; none where source is a table")
-        source_column: str = option("source", help="of a table")
-        target_column: str = option("target", help="of a table")
-        sample: int = option(0, low=0, help="seed of what is held out")
-
-    def load(self, options: Options) -> Corpus:
-        """Read and tokenise; from the cache if that was done before."""
-        keys = ("source", "target") if options.target else ("source",)
-        files = [_existing(getattr(options, key), key) for key in keys]
-        values = {key: value for key, value in asdict(options).items() if key not in ("source", "target")}
-        return cached_corpus("parallel-text", values, files, lambda: self._make(files, options))
-
-    def _make(self, files: list[Path], options: Options) -> Corpus:
-        pairs = _two_files(*files) if len(files) == 2 else _one_table(files[0], options)
-        train, validation = nine_to_one(pairs, options.sample)
-        if not validation[0]:
-            raise CorpusError(f"{files[0]} has {len(pairs[0])} pairs: at least 10 are needed, a tenth is held out")
-        return parallel_corpus("parallel-text", {"train": train, "validation": validation}, options)
-
-
-def _two_files(source: Path, target: Path) -> Pairs:
-    xs, ys = read_lines(source), read_lines(target)
-    if len(xs) != len(ys):
-        raise CorpusError(f"{source} has {len(xs)} lines and {target} has {len(ys)}: line must match line")
-    return xs, ys
-
-
-def _one_table(path: Path, options: ParallelText.Options) -> Pairs:
-    if kind_of(path) not in KINDS:
-        raise OptionError(f"{path} is a file of lines: pass the other side with -o target=FILE")
-    columns = (options.source_column, options.target_column)
-    table = read_table(path, columns)
-    return table[columns[0]], table[columns[1]]
 
 
 class LabelledText:
@@ -87,7 +33,7 @@ class LabelledText:
 
     def load(self, options: Options) -> Corpus:
         """Read and tokenise; from the cache if that was done before."""
-        file = _existing(options.path, "path")
+        file = existing(options.path, "path")
         values = {key: value for key, value in asdict(options).items() if key != "path"}
         return cached_corpus("labelled-text", values, [file], lambda: self._make(file, options))
 
@@ -99,14 +45,13 @@ class LabelledText:
             shown = ", ".join(names[:5])
             raise CorpusError(f"{file} has {len(names)} labels ({shown}): exactly 2 are needed")
         texts = table[options.text_column]
-        train, validation = nine_to_one((texts, labels), options.sample)
+        train, validation = nine_to_one(Pairs(texts, labels), options.sample)
         parts = {"train": _examples(train, names), "validation": _examples(validation, names)}
         return labelled_corpus("labelled-text", parts, names, options)
 
 
 def _examples(pairs: Pairs, names: list[str]) -> Examples:
-    texts, labels = pairs
-    return [words_of(text) for text in texts], [names.index(label) for label in labels]
+    return read_examples(pairs.source, [names.index(label) for label in pairs.target])
 
 
 class HfDataset:
@@ -146,7 +91,7 @@ class HfDataset:
         chosen = {"train": train, "validation": validation} | ({"test": parts["test"]} if "test" in parts else {})
         if options.source:
             return parallel_corpus("hf-dataset", chosen, TranslationOptions(options.pieces, options.longest))
-        names = sorted({label for _, labels in chosen.values() for label in labels})
+        names = sorted({label for pairs in chosen.values() for label in pairs.target})
         if len(names) != 2:
             raise CorpusError(f"{options.name} has {len(names)} labels ({', '.join(names[:5])}): exactly 2 are needed")
         return labelled_corpus("hf-dataset", {n: _examples(p, names) for n, p in chosen.items()}, names, options)
@@ -161,4 +106,4 @@ def _columns(rows: Any, columns: tuple[str, str], name: str) -> Pairs:
             raise CorpusError(f"{name} has no column {first!r}: it has {', '.join(rows.column_names)}")
         cells = rows[first]
         found.append([str(cell[inner] if inner else cell) for cell in cells])
-    return found[0], found[1]
+    return Pairs(found[0], found[1])

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
-from ktiwprobe.data import BOS, EOS, DataNeeds
+from ktiwprobe.data import BOS, EOS, DataNeeds, Lazy, Ragged
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.hub import Hub
 from ktiwprobe_paper.text.pieces import Pieces
 from ktiwprobe_paper.text.sources import Source
 
-Pairs = tuple[list[str], list[str]]  # source and target sentences
+
+class Pairs(NamedTuple):
+    """Sentences that match, and the links between their words (source, target, sure) where they are known."""
+
+    source: list[str]
+    target: list[str]
+    links: Sequence[Any] | None = None
+
+    def chosen(self, rows: Iterable[Any]) -> Pairs:
+        """Some of them, in the order given."""
+        chosen = list(rows)
+        source, target, links = (None if side is None else [side[i] for i in chosen] for side in self)
+        return Pairs(source or [], target or [], links)
+
+
+class Tokenizer(Protocol):
+    """What makes ids of sentences, and knows of which words they are."""
+
+    tokens: tuple[str, ...]
+
+    def ids(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The tokens of each sentence, without <s> and </s>."""
+        ...
+
+    def words(self, sentences: Sequence[str], ids: Ragged) -> Ragged:
+        """The word (as between blanks) that each token of `ids`, the tokens of `sentences`, belongs to."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +73,7 @@ class ParallelSource:
         for split in self.source.splits:
             table = self.source.table(split)
             source, target = self.direction(options)
-            parts[split] = table[source], table[target]
+            parts[split] = Pairs(table[source], table[target])
         return make_corpus(self.source.name, parts, options)
 
     def direction(self, options: Any) -> tuple[str, str]:
@@ -56,20 +82,60 @@ class ParallelSource:
         return first, second
 
 
-def make_corpus(task: str, parts: Mapping[str, Pairs], options: TranslationOptions) -> Corpus:
-    """Pieces learned from the training pairs of both sides; what is left out is counted in the notes."""
-    pieces = Pieces.train([*parts["train"][0], *parts["train"][1]], options.pieces)
+def make_corpus(
+    task: str, parts: Mapping[str, Pairs], options: TranslationOptions, tokenizer: Tokenizer | None = None
+) -> Corpus:
+    """A corpus by a tokenizer, or by pieces learned from the training pairs; the notes count what is left out."""
+    train = parts["train"]
+    tokenizer = tokenizer or Pieces.train([*train.source, *train.target], options.pieces)
     splits, notes = {}, []
-    if len(pieces.tokens) < options.pieces:
-        notes.append(f"the text gives {len(pieces.tokens)} pieces, not {options.pieces}")
-    for name, (source, target) in parts.items():
-        pairs = list(zip(pieces.ids(source), pieces.ids(target), strict=True))
-        kept = [(x, y) for x, y in pairs if x and y and (not options.longest or max(len(x), len(y)) <= options.longest)]
-        if len(kept) < len(pairs):
+    if isinstance(tokenizer, Pieces) and len(tokenizer.tokens) < options.pieces:
+        notes.append(f"the text gives {len(tokenizer.tokens)} pieces, not {options.pieces}")
+    for name, pairs in parts.items():
+        splits[name], left_out = _split(pairs, tokenizer, options)
+        if left_out:
             over = f" or longer than {options.longest} pieces" if options.longest else ""
-            notes.append(f"{len(pairs) - len(kept)} of {len(pairs)} {name} pairs are left out: a side is empty{over}")
-        splits[name] = Split.of([[BOS, *x, EOS] for x, _ in kept], [[*y, EOS] for _, y in kept])
-    return Corpus(task, "translation", splits, pieces.tokens, pieces.tokens, notes=tuple(notes))
+            notes.append(f"{left_out} of {len(pairs.source)} {name} pairs are left out: a side is empty{over}")
+    return Corpus(task, "translation", splits, tokenizer.tokens, tokenizer.tokens, notes=tuple(notes))
+
+
+def _split(pairs: Pairs, tokenizer: Tokenizer, options: TranslationOptions) -> tuple[Split, int]:
+    """The pairs as ids with their words, and how many are left out; what people have aligned is kept at any length."""
+    xs, ys = (tokenizer.ids(side) for side in (pairs.source, pairs.target))
+    longest = options.longest if options.longest and pairs.links is None else np.inf
+    kept = [i for i, (x, y) in enumerate(zip(xs, ys, strict=True)) if x and y and max(len(x), len(y)) <= longest]
+    chosen = pairs.chosen(kept)
+    split = Split(
+        **_side("x", chosen.source, Ragged.of([xs[i] for i in kept]), tokenizer, (BOS,)),
+        **_side("y", chosen.target, Ragged.of([ys[i] for i in kept]), tokenizer, ()),
+    )
+    if chosen.links is not None:
+        split = replace(split, links=token_links(chosen.links, split))
+    return split, len(xs) - len(kept)
+
+
+def token_links(links: Sequence[Any], split: Split) -> Ragged:
+    """Links of words (source, target, sure) as links of tokens (t, l, sure): all of the one to all of the other."""
+    rows = []
+    for row, cells in enumerate(links):
+        x, y = split.x_words[row], split.y_words[row]  # type: ignore[index]
+        grid = np.zeros((y.max() + 2, x.max() + 2), np.int64)  # 2 sure, 1 possible; the last row and column are for -1
+        for i, j, sure in cells:
+            if i <= x.max() and j <= y.max():  # a word may leave no token, if its signs are none
+                grid[j, i] = max(grid[j, i], 1 + sure)
+        spread = grid[y][:, x]
+        t, l = np.nonzero(spread)  # noqa: E741
+        rows.append(np.stack([t, l, spread[t, l] - 1], 1))
+    return Ragged.of(rows, width=(3,))
+
+
+def _side(side: str, sentences: list[str], ids: Ragged, by: Tokenizer, first: tuple[int, ...]) -> dict[str, Any]:
+    """One side of a split: the tokens between `first` and </s>, and the words, as between blanks."""
+    return {
+        side: ids.framed(first, (EOS,)),
+        f"{side}_words": by.words(sentences, ids).framed((-1,) * len(first), (-1,)),
+        f"{side}_text": Lazy(sentences, str.split),
+    }
 
 
 class Multi30k(ParallelSource):
@@ -131,7 +197,7 @@ class NewsCommentary(ParallelSource):
         table = source.table("train")
         first, second = (table[column] for column in source.columns)
         texts = [(x, y) for x, y in zip(first, second, strict=True) if not (_only_numbers(x) and _only_numbers(y))]
-        train, validation = nine_to_one(([x for x, _ in texts], [y for _, y in texts]), options.sample)
+        train, validation = nine_to_one(Pairs([x for x, _ in texts], [y for _, y in texts]), options.sample)
         return make_corpus(source.name, {"train": train, "validation": validation}, options)
 
 
@@ -152,13 +218,7 @@ def _only_numbers(text: str) -> bool:
 
 def nine_to_one(pairs: Pairs, seed: int) -> tuple[Pairs, Pairs]:
     """A seeded 90/10 split."""
-    order = np.random.default_rng(seed).permutation(len(pairs[0]))
+    order = np.random.default_rng(seed).permutation(len(pairs.source))
     cut = len(order) - len(order) // 10
-    first, second = (_chosen(pairs, np.sort(part)) for part in (order[:cut], order[cut:]))
+    first, second = (pairs.chosen(np.sort(part)) for part in (order[:cut], order[cut:]))
     return first, second
-
-
-def _chosen(pairs: Pairs, rows: Iterable[Any]) -> Pairs:
-    chosen = list(rows)
-    source, target = ([side[i] for i in chosen] for side in pairs)
-    return source, target

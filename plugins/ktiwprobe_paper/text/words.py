@@ -20,6 +20,13 @@ def words_of(text: str, *, split_underscores: bool = False) -> list[str]:
     return WORD.findall(text.replace("_", " ") if split_underscores else text)
 
 
+def raw_words_of(text: str, *, split_underscores: bool = False) -> list[str]:
+    """The same words as they were written, where lower case does not part them otherwise."""
+    raw = WORD.findall(text.replace("_", " ") if split_underscores else text)
+    words = words_of(text, split_underscores=split_underscores)
+    return raw if len(raw) == len(words) else words
+
+
 def without_numbers(words: Sequence[str]) -> list[str]:
     """Whole numbers of two digits and more become <unk>, as in 20 Newsgroups and AG News."""
     return [SPECIALS[UNK] if NUMBER.fullmatch(word) else word for word in words]

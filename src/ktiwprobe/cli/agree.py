@@ -20,6 +20,14 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
     help="What ξ is in and `best` means: accuracy, loss, perplexity or bleu. [default: accuracy]",
 )
 @click.option(
+    "--level",
+    default="token",
+    show_default=True,
+    type=click.Choice(["token", "word"]),
+    metavar="LEVEL",
+    help="token, or word: sub-words pooled, special tokens dropped.",
+)
+@click.option(
     "--format",
     "form",
     default="table",
@@ -39,6 +47,7 @@ def command(
     metric: str,
     task: str | None,
     performance: str | None,
+    level: str,
     form: str,
     split: str,
     runs: str | None,
@@ -55,6 +64,7 @@ def command(
     ktiwprobe agree --u alpha --v beta
     ktiwprobe agree --u alpha --v beta-uf --metric kendall
     ktiwprobe agree --u alpha --v gold --metric aer --format json
+    ktiwprobe agree --u alpha --v other-tokenizer-s0:alpha --level word
     """
     from ktiwprobe.address import agree
     from ktiwprobe.cli.progress import make_progress
@@ -67,6 +77,7 @@ def command(
         task=task,
         split=split,
         performance=performance,
+        level=level,
         runs=runs,
         device=device,
         registry=load_registry(),
