@@ -2,9 +2,9 @@
 
 The plain one tokenises the sentences of every batch again, packs them for `nn.LSTM`, and takes a log-softmax over all
 positions, padding too; ours reads ids that were made once, and is what `ktiwprobe train lstm-seq2seq` runs. Both have
-the paper's sizes and see the same invented sentences, turn about, so that a busy machine slows both: `ratio` is the median
-over turns and must be at least 1.3. `share` is how much of our step's processor time goes into recurrent kernels and
-matrix products (by torch's profiler): at least 80 %. Run: python -m benchmarks.text_step
+the paper's sizes and see the same invented sentences, turn about, so that a busy machine slows both: `ratio` is the
+median over turns and must be at least 1.3. `share` is how much of our step's processor time goes into recurrent kernels
+and matrix products (by torch's profiler): at least 80 %. Run: python -m benchmarks.text_step
 """
 
 import re
