@@ -83,7 +83,7 @@ class OptimalAttention:
             notes=[
                 f"Stopped where the Frank-Wolfe gap is below {TOLERANCE:g}, or where nothing is gained any more (rows "
                 "not converged); with a linear output the loss is convex: the gap bounds the distance to the optimum.",
-                f"Rows not converged: of the first {LOOKED_AT} or so. BLEU is of that checkpoint, by sacreBLEU with beam "
+                f"Rows not converged: of the first {LOOKED_AT} or so. BLEU is of that checkpoint, by sacreBLEU, beam "
                 "5; mlp is the paper's main model, with the hidden layer that the linear one leaves out.",
                 f"No weight at beta's peak: the share of rows whose largest beta has an optimal weight below {ZERO}.",
                 *([] if task == "multi30k" else [f"The paper's number is of Multi30k; ours are of {task}."]),
