@@ -10,6 +10,18 @@ import torch
 
 where = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}"
 print(f"{datetime.date.today()}, {where}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
-for name in ("startup", "metrics", "trainer", "beta", "delta", "ibm1", "copying", "threads"):
+MEASUREMENTS = (
+    "startup",
+    "metrics",
+    "trainer",
+    "text_step",
+    "beta",
+    "delta",
+    "table",
+    "ibm1",
+    "copying",
+    "threads",
+)
+for name in MEASUREMENTS:
     print(f"\n== {name}", flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

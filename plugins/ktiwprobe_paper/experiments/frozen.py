@@ -13,6 +13,7 @@ from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
 from ktiwprobe.sweep import Job
 from ktiwprobe_paper.experiments.measures import Points
+from ktiwprobe_paper.experiments.published import CLASSIFIED, LEARNED, UNIFORM
 
 PAPER = {  # A(alpha, alpha-fr), A(alpha, beta-uf), in percent as printed
     "imdb": (9, 53),
@@ -22,7 +23,8 @@ PAPER = {  # A(alpha, alpha-fr), A(alpha, beta-uf), in percent as printed
     "amazon": (15, 52),
     "yelp": (8, 18),
 }
-KINDS = ("learned", "uniform", "frozen-beta")
+KINDS = ("uniform", "frozen-beta")
+TOY = "toy-sentiment"
 
 
 class FrozenBeta:
@@ -34,21 +36,21 @@ class FrozenBeta:
     )
     seeds: ClassVar[Sequence[int]] = range(5)
     small_seeds: ClassVar[Sequence[int]] = range(2)
+    seeds_of: ClassVar[Mapping[str, Sequence[int]]] = dict.fromkeys(CLASSIFIED, LEARNED[:6])
     takes: ClassVar[Sequence[str]] = ("seeds", "steps", "task")
 
     def run(self, context: Context) -> Result:
-        """For each seed its own attention, against frozen and uniform runs of the next seed."""
-        task = context.task or "toy-sentiment"
-        options: dict[str, Any] = {"hidden": 64, "embedding": 64, "task.train": 2000} if context.small else {}
-        jobs = {
-            (kind, seed): Job("lstm-classifier", task, seed, kind, context.steps, options)
-            for seed in context.seeds
-            for kind in KINDS
-        }
+        """For each seed its own attention, against frozen and uniform runs of another: the next, or the published."""
+        task = context.task or TOY
+        options: dict[str, Any] = {"hidden": 64, "embedding": 64} if context.small else {}
+        options |= {"task.train": 2000} if context.small and task == TOY else {}
+        other_seeds = [UNIFORM[0]] * len(context.seeds) if task in CLASSIFIED else _next(context.seeds)
+        wanted = [("learned", seed) for seed in context.seeds] + [(k, s) for s in other_seeds for k in KINDS]
+        jobs = {(kind, seed): Job("lstm-classifier", task, seed, kind, context.steps, options) for kind, seed in wanted}
         runs = dict(zip(jobs, context.train(jobs.values()), strict=True))
         rows: list[Any] = []
         curves: dict[str, list[Points]] = {"A(alpha, alpha-fr)": [], "A(alpha, beta-uf)": []}
-        for seed, other in zip(context.seeds, _next(context.seeds), strict=True):
+        for seed, other in zip(context.seeds, other_seeds, strict=True):
             alpha = runs["learned", seed]
             others = {"A(alpha, alpha-fr)": ("frozen-beta", "alpha"), "A(alpha, beta-uf)": ("uniform", "beta")}
             values = {key: _agree(context, alpha, runs[kind, other], probe) for key, (kind, probe) in others.items()}

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+LEARNED = (20, 13, 14, 15, 16, 17, 18, 19, *range(21, 41))  # seeds: A, B to F as published, then more
+UNIFORM = tuple(range(12, -1, -1))  # the published one first; also of frozen runs and proxies
+CLASSIFIED = ("imdb", "yelp", "ag-news", "20ng", "sst", "amazon", "sms")
 PAIRS = ("α, β-uf", "β-uf, β-px", "Δ, β-uf", "α, β")
 CHANCE, STAR = "chance", "ξ*"
 QUANTITIES = (*(f"A({pair})" for pair in PAIRS), CHANCE, *(f"ξ({pair})" for pair in PAIRS), STAR)

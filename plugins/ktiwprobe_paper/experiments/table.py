@@ -12,10 +12,9 @@ from ktiwprobe.errors import OptionError
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.sweep import Job
 from ktiwprobe_paper.experiments.comparison import Comparison, How, Runs
+from ktiwprobe_paper.experiments.published import LEARNED, UNIFORM
 from ktiwprobe_paper.experiments.table_result import MODELS, USUAL, Plan, make_result
 
-LEARNED = (20, 13, 14, 15, 16, 17, 18, 19, *range(21, 41))  # A, B to F as published, then more
-UNIFORM = tuple(range(12, -1, -1))  # the published one first; of proxies too
 SMALL = {
     "classification": {"model.hidden": 32, "model.embedding": 32},
     "translation": {"model.hidden": 32, "layers": 1},
