@@ -135,17 +135,20 @@ def align(
         raise UsageError(f"method {name!r} reads one direction: leave v out, or choose mutual or grow-diag-final-and")
     aligner = aligner or Aligner(**wishes)
     forward = aligner.find(u)
-    if isinstance(forward, Links):
-        if v is None:
-            return forward
-    elif at is not None:
-        return above(forward, at).named(f"{forward.name} {method}")
+    if at is not None:
+        return _above(forward, at).named(f"{forward.name} {method}")
     first = forward if isinstance(forward, Links) else rows_linked(forward)
     if name == "argmax":
-        return first.named(f"{first.name} {name}")
+        return first if isinstance(forward, Links) else first.named(f"{first.name} {name}")
     second = _backward(forward, None if v is None else aligner.find(v))
     both = first.name if v is None else f"{first.name} + {second.name}"
     return combine(first, second, name).named(f"{both} {name}")
+
+
+def _above(forward: Signal | Links, at: float) -> Links:
+    if isinstance(forward, Links):
+        raise UsageError(f"{forward.name} has links already: a threshold needs a signal")
+    return above(forward, at)
 
 
 def _backward(forward: Signal | Links, back: Signal | Links | None) -> Links:

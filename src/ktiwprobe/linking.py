@@ -27,18 +27,20 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 def read_method(text: str) -> tuple[str, float | None]:
     """A method and, of `threshold:at=0.2`, its threshold."""
-    from ktiwprobe.options import parse_pairs
-
     name, _, rest = text.partition(":")
     if name not in METHODS:
         raise UnknownNameError("method", name, METHODS)
-    given = parse_pairs(part for part in rest.split(",") if part)
-    if set(given) - ({"at"} if name == "threshold" else set()):
-        takes = "at, as in threshold:at=0.2" if name == "threshold" else "no options"
-        raise UsageError(f"method {name!r} takes {takes}")
-    if name == "threshold" and not isinstance(given.get("at"), int | float):
-        raise UsageError("method 'threshold' needs the value from which cells are links: write threshold:at=0.2")
-    return name, float(given["at"]) if name == "threshold" else None
+    if name != "threshold":
+        if rest:
+            raise UsageError(f"method {name!r} takes no options, and {rest!r} was given")
+        return name, None
+    try:
+        return name, float(rest.removeprefix("at="))
+    except ValueError as error:
+        raise UsageError(
+            f"method 'threshold' needs the value from which cells are links, and {rest!r} was given: write "
+            "threshold:at=0.2"
+        ) from error
 
 
 def rows_linked(signal: Signal) -> Links:
