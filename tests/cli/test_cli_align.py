@@ -14,6 +14,7 @@ def test_links_are_printed_as_lines(cli, trained):
     assert all("-" in item for line in lines for item in line.split())
     assert cli("align", "--u", "alpha", "--out", "a.align", "--quiet").stdout == ""
     assert Path("a.align").read_text() == printed
+    assert cli("align", "--u", "a.align", "--out", "b.align").stdout.startswith("b.align: ")
 
 
 def test_links_are_held_to_gold(cli, trained):

@@ -152,7 +152,7 @@ def gold_folder(tmp_path, monkeypatch):
     ],
 )
 def test_sets_aligned_by_people(gold_folder, options, sizes, linked):
-    """Text of the languages to train on, with the test sentences unless told otherwise, and links where they are known."""
+    """Text of the languages to train on, the test sentences among it unless told otherwise, and links where known."""
     corpus = AlignmentGold().load(AlignmentGold.Options(**{"pieces": 60, **options}))
     assert tuple(len(corpus.split(name)) for name in ("train", "validation", "test")) == sizes
     assert tuple(name for name in corpus.splits if corpus.split(name).links is not None) == linked

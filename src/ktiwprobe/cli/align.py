@@ -97,8 +97,9 @@ def command(
         truth = aligner.gold(gold, index=int(gold_index), reverse=gold_reverse)
         click.echo(show_score(score(links, truth), form))
     elif not out:
-        for line in links.to_pharaoh():
-            click.echo(line)
+        click.echo("\n".join(links.to_pharaoh()))
+    elif not quiet:
+        click.echo(f"{out}: {len(links.cells.values)} links in {len(links)} sentence pairs")
 
 
 def _write(links: Links, path: str) -> None:
