@@ -11,8 +11,10 @@ from ktiwprobe import build_registry
 from ktiwprobe.cli import COMMANDS, main
 from ktiwprobe.experiments import reproduce
 from ktiwprobe.hookspecs import PROJECT
+from ktiwprobe.linking import METHODS
 from ktiwprobe.registry import KINDS
 from ktiwprobe.run import find_runs
+from ktiwprobe_paper.text.parallel import FILES, SETS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SIZES = {"lstm-seq2seq": ("hidden=16", "layers=1", "validation=20", "test=20"), "lstm-classifier": ("validation=20",)}
@@ -89,6 +91,17 @@ def test_signals_page() -> None:
     exec(compile(code, str(DOCS / "signals.md"), "exec"), {})
     for command in filter(None, blocks(page("signals.md"), "sh").splitlines()):
         assert "diagonal.jsonl" in type_in(command)
+
+
+def test_alignment_page() -> None:
+    """The page's commands and Python work one after another; every method and option of parallel-text has a line."""
+    text = page("alignment.md")
+    for command in filter(None, blocks(text, "sh").splitlines()):
+        type_in(command)
+    exec(compile(blocks(text, "python"), str(DOCS / "alignment.md"), "exec"), {})
+    assert Path("alpha.align").read_text().count("\n") == 20
+    for name in (*METHODS, *FILES, *(f"`{pair}`" for pair in SETS)):
+        assert name in text, name
 
 
 def test_cli_page() -> None:

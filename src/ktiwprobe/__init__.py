@@ -12,6 +12,7 @@ from ktiwprobe.hookspecs import hookimpl
 if TYPE_CHECKING:
     from ktiwprobe.address import agree
     from ktiwprobe.agreement import Agreement
+    from ktiwprobe.alignment import align
     from ktiwprobe.attend import choose
     from ktiwprobe.data import Batch, Corpus, Example, Split, Stream
     from ktiwprobe.errors import KtiwprobeError
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "address": ("agree",),
     "agreement": ("Agreement",),
+    "alignment": ("align",),
     "attend": ("choose",),
     "data": ("Batch", "Corpus", "Example", "Split", "Stream"),
     "errors": ("KtiwprobeError",),
@@ -65,6 +67,7 @@ __all__ = [
     "TorchModel",
     "Trace",
     "agree",
+    "align",
     "build_registry",
     "choose",
     "extract",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,19 +155,25 @@ def interval(sums: Sequence[Sums], *, lower: bool = False, seed: int = 0) -> tup
     M = len(top)
     if M < 2:
         return None
-    rng = np.random.default_rng(seed)
     best: list[Floats] = []
-    block = max(1, 4_000_000 // M)  # resamples at a time: a block of weights stays near 32 MB
-    for done in range(0, RESAMPLES, block):
-        weights = np.empty((min(block, RESAMPLES - done), M))
-        for row in weights:  # counting draws is ten times faster than drawing the counts
-            row[:] = np.bincount(rng.integers(M, size=M), minlength=M)
+    for weights in resamples(M, seed=seed):
         with np.errstate(invalid="ignore", divide="ignore"):
             values = (weights @ top) / (weights @ bottom)
         values = values[~np.isnan(values).all(1)]
         best.append(np.nanmin(values, 1) if lower else np.nanmax(values, 1))
     low, high = np.percentile(np.concatenate(best), (2.5, 97.5))
     return float(low), float(high)
+
+
+def resamples(M: int, *, seed: int = 0) -> Iterator[Floats]:
+    """How often each of M sentences is drawn in each bootstrap resample, a block of resamples at a time. (block, M)"""
+    rng = np.random.default_rng(seed)
+    block = max(1, 4_000_000 // M)  # a block of weights stays near 32 MB
+    for done in range(0, RESAMPLES, block):
+        weights = np.empty((min(block, RESAMPLES - done), M))
+        for row in weights:  # counting draws is ten times faster than drawing the counts
+            row[:] = np.bincount(rng.integers(M, size=M), minlength=M)
+        yield weights
 
 
 def xi(value: float, curve: Mapping[int, tuple[float, float]]) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,28 @@ class Links:
     text: tuple[Text, Text] | None = None  # the words of the source sentences, and of the target's
 
     @classmethod
-    def of(cls, rows: Iterable[Any], name: str = "links", text: tuple[Text, Text] | None = None) -> Links:
+    def of(cls, rows: Sequence[Any], name: str = "links", text: tuple[Text, Text] | None = None) -> Links:
         """Links from rows of (source, target, sure); of a link that is there twice the surer counts."""
-        return cls(Ragged.of([_in_order(row) for row in rows], width=(3,)), name, text)
+        cells = Ragged.of(rows, width=(3,))
+        sentence = np.repeat(np.arange(len(rows)), cells.lengths)
+        return cls.at(sentence, cells.values, len(rows), name, text)
+
+    @classmethod
+    def at(
+        cls,
+        sentence: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        sentences: int,
+        name: str = "links",
+        text: tuple[Text, Text] | None = None,
+    ) -> Links:
+        """Links in any order from the sentence of each, and (source, target, sure). (links,), (links, 3)"""
+        order = np.lexsort((-cells[:, 2], cells[:, 1], cells[:, 0], sentence))
+        sentence, cells = sentence[order], cells[order]
+        again = (np.diff(sentence) == 0) & (np.diff(cells[:, :2], axis=0) == 0).all(1)
+        kept = np.concatenate([[True], ~again])[: len(cells)]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(sentence[kept], minlength=sentences))])
+        return cls(Ragged(cells[kept], offsets), name, text)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -48,8 +67,16 @@ class Links:
 
     def reversed(self) -> Links:
         """The same links, with source and target changed over."""
-        rows = [self.cells[i][:, [1, 0, 2]] for i in range(len(self))]
-        return Links.of(rows, self.name, None if self.text is None else (self.text[1], self.text[0]))
+        text = None if self.text is None else (self.text[1], self.text[0])
+        return Links.at(self.sentence, self.cells.values[:, [1, 0, 2]], len(self), self.name, text)
+
+    def keys(self, other: Links) -> NDArray[np.int64]:
+        """A number for each link, by which it can be looked for among `other.keys(self)`. (links,)"""
+        source, target = (
+            1 + max(int(side.cells.values[:, k].max(initial=0)) for side in (self, other)) for k in (0, 1)
+        )
+        i, j, _ = self.cells.values.T
+        return np.asarray((self.sentence * source + i) * target + j)
 
     def named(self, name: str) -> Links:
         """The same under another name."""
@@ -75,14 +102,6 @@ class Links:
                 f"{self.name} line {row + 1} has the link {i[link]}-{j[link]}, and the sentence pair has "
                 f"{sources[row]} and {targets[row]} words: is the index right (0 or 1), and the direction?"
             )
-
-
-def _in_order(row: Any) -> NDArray[np.int64]:
-    links = np.asarray(row, np.int64).reshape(-1, 3)
-    if len(links) > 1:
-        links = links[np.lexsort((-links[:, 2], links[:, 1], links[:, 0]))]
-        links = links[np.concatenate([[True], (np.diff(links[:, :2], axis=0) != 0).any(1)])]
-    return links
 
 
 def read_links(path: Path, *, index: int = 0) -> Links:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ktiwprobe.errors import ContractError, CorpusError, UnknownNameError
-from ktiwprobe.ragged import Ragged
+from ktiwprobe.ragged import Ragged, number_words
 from ktiwprobe.signals import Signal, make_signal
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class Words:
         for pair in zip(self.x_text, self.y_text, strict=True):
             digest.update(json.dumps(pair).encode())
         return f"words-{digest.hexdigest()[:16]}"
+
+    def by_token(self) -> Words:
+        """As if every token that is of a word were a word of its own."""
+        x, y = (number_words(side.values >= 0, side.values < 0, side.offsets) for side in (self.x, self.y))
+        return Words(x, y)
 
     def text(self, sentence: int) -> tuple[Sequence[str], Sequence[str]]:
         """The words of a sentence, source and target."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktiwprobe.agreement import Agreement
+from ktiwprobe.alignment import MEASURES, Score
 
 TEX = {
     "\\": r"\textbackslash{}",
@@ -21,6 +22,7 @@ TEX = {
     "ξ": r"$\xi$",
     "±": r"$\pm$",
 }
+ENDS = ("low", "high")
 COLUMNS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star")
 
 
@@ -36,14 +38,42 @@ def show_agreement(results: Sequence[Agreement], form: str = "table") -> str:
 
 def _csv(results: Sequence[Agreement]) -> str:
     columns = [c for name in COLUMNS for c in (("ci_low", "ci_high") if name == "ci" else (name,))]
+    records = []
+    for result in results:
+        low, high = result.ci or (None, None)
+        records.append({**result.to_dict(), "ci_low": low, "ci_high": high})
+    return _as_csv(columns, records)
+
+
+def _as_csv(columns: Sequence[str], records: Sequence[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    for result in results:
-        low, high = result.ci or (None, None)
-        record = {**result.to_dict(), "ci_low": low, "ci_high": high}
+    for record in records:
         writer.writerow(["" if record[c] is None else record[c] for c in columns])
     return out.getvalue().rstrip("\n")
+
+
+def show_score(score: Score, form: str = "table") -> str:
+    """How good an alignment is, as `table`, `json`, `csv` or `latex`."""
+    record = score.to_dict()
+    intervals = {name: record.pop(f"{name}_ci") for name in MEASURES}
+    if form == "json":
+        return json.dumps(score.to_dict(), indent=2)
+    if form == "csv":
+        ends = {f"{name}_{end}": pair and pair[k] for name, pair in intervals.items() for k, end in enumerate(ENDS)}
+        return _as_csv([*record, *ends], [{**record, **ends}])
+    cells = {name: _number(record.pop(name)) for name in MEASURES}
+    if form == "latex":
+        heads = r"alignment & AER & precision & recall & $F_1$ & links & sure & possible \\"
+        counts = [str(record[name]) for name in ("links", "sure", "possible")]
+        row = " & ".join([_escape(score.name), *cells.values(), *counts]) + r" \\"
+        return "\n".join([r"\begin{tabular}{lrrrrrrr}", heads, r"\hline", row, r"\end{tabular}"])
+    ranges = {name: "" if pair is None else f"  [{pair[0]:.3f}, {pair[1]:.3f}]" for name, pair in intervals.items()}
+    lines = [("alignment", record.pop("alignment")), *((name, cells[name] + ranges[name]) for name in MEASURES)]
+    lines += [(name, str(value)) for name, value in record.items()]
+    names = {"aer": "AER", "f1": "F1"}
+    return "\n".join(f"{names.get(name, name):<9}  {text}" for name, text in lines)
 
 
 def _cells(result: Agreement) -> dict[str, str]:

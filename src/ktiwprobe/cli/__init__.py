@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "train",
     "extract": "extract",
     "agree": "agree",
+    "align": "align",
     "reproduce": "reproduce",
     "sweep": "sweep",
     "dictionary": "dictionary",

@@ -1,0 +1,113 @@
+"""ktiwprobe align"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ktiwprobe.cli.common import data_option, device_option, load_registry, quiet_option, runs_option, split_option
+
+if TYPE_CHECKING:
+    from ktiwprobe.links import Links
+
+
+@click.command("align")
+@click.option("--u", "u", required=True, metavar="SPEC", help="The signal to align by, or a file of links.")
+@click.option("--v", "v", metavar="SPEC", help="The same of a run that translates back.")
+@click.option(
+    "--method",
+    metavar="METHOD",
+    help="argmax, threshold:at=X, mutual, union, grow-diag, grow-diag-final or grow-diag-final-and. "
+    "[default: argmax; with --v grow-diag-final-and]",
+)
+@click.option("--gold", metavar="FILE", help="Human links to hold it to; `gold` means the task's own.")
+@click.option(
+    "--gold-index", default="0", show_default=True, type=click.Choice(["0", "1"]), help="From what FILE counts words."
+)
+@click.option("--gold-reverse", is_flag=True, help="FILE has the target's words first.")
+@click.option("--out", metavar="FILE", help="Write the links there.")
+@click.option("--task", metavar="TASK", help="Only runs of this task.")
+@click.option(
+    "--level",
+    default="word",
+    show_default=True,
+    type=click.Choice(["token", "word"]),
+    metavar="LEVEL",
+    help="word, or token: sub-words as they are.",
+)
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    show_default=True,
+    type=click.Choice(["table", "json", "csv", "latex"]),
+    metavar="FORMAT",
+    help="How to print the scores: table, json, csv or latex.",
+)
+@split_option
+@runs_option
+@data_option
+@device_option
+@quiet_option
+def command(
+    u: str,
+    v: str | None,
+    method: str | None,
+    gold: str | None,
+    gold_index: str,
+    gold_reverse: bool,
+    out: str | None,
+    task: str | None,
+    level: str,
+    form: str,
+    split: str,
+    runs: str | None,
+    device: str,
+    quiet: bool,
+) -> None:
+    """Align words: turn a signal into links, and say how good they are.
+
+    Links are printed as Pharaoh lines, `0-0 1-2`: a line a sentence pair, source word, target word. With --gold the
+    alignment error rate, precision, recall and F1 are printed instead, with intervals; --out keeps the links.
+
+    \b
+    ktiwprobe align --u alpha --out alpha.align
+    ktiwprobe align --u beta --gold gold
+    ktiwprobe align --u there-s0:alpha@last --v back-s0:alpha@last --gold people.align --gold-index 1
+    ktiwprobe align --u forward.align --v backward.align --method mutual
+    """
+    from ktiwprobe.alignment import Aligner, align, score
+    from ktiwprobe.cli.progress import make_progress
+    from ktiwprobe.tables import show_score
+
+    aligner = Aligner(
+        level=level,
+        task=task,
+        split=split,
+        runs=runs,
+        device=device,
+        registry=load_registry(),
+        progress=make_progress(quiet),
+    )
+    links = align(u, v, method, aligner=aligner)
+    if out:
+        _write(links, out)
+    if gold:
+        truth = aligner.gold(gold, index=int(gold_index), reverse=gold_reverse)
+        click.echo(show_score(score(links, truth), form))
+    elif not out:
+        click.echo("\n".join(links.to_pharaoh()))
+    elif not quiet:
+        click.echo(f"{out}: {len(links.cells.values)} links in {len(links)} sentence pairs")
+
+
+def _write(links: Links, path: str) -> None:
+    from pathlib import Path
+
+    from ktiwprobe.errors import UsageError
+
+    try:
+        Path(path).write_text("".join(f"{line}\n" for line in links.to_pharaoh()), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
