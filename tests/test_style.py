@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from ktiwprobe import style
@@ -44,12 +45,21 @@ def test_series_differ_in_more_than_colour():
 
 def test_a_share_is_in_the_unit_interval_and_zero_is_the_middle_of_a_signed_scale():
     """Values beyond the limits, infinite ones too, stay at the ends."""
-    low, high = style.limits("beta", 3.0)
+    low, high = style.limits("beta")
     assert style.share(0.0, low, high) == 0.5
     assert style.share(float("-inf"), low, high) == 0.0
     assert style.share(1e9, low, high) == 1.0
-    assert style.share(0.25, *style.limits("alpha", 1.0)) == 0.25
-    assert style.share(0.0, *style.limits("delta", 0.0)) == 0.5
+    assert style.share(0.25, *style.limits("alpha")) == 0.25
+    assert style.share(0.0, *style.limits("delta")) == 0.5
+
+
+def test_saliencies_are_shown_as_a_share_of_their_row_and_the_rest_as_it_is():
+    """A row of zeros stays one, what a row may not see stays unseen, and signs and order are kept."""
+    values = np.array([[-2.0, 1.0, np.nan], [0.0, 0.0, 0.0], [1e-6, -5e-7, 0.0]], np.float32)
+    shares = style.shown("delta", values)
+    assert np.allclose(shares, [[-1, 0.5, np.nan], [0, 0, 0], [1, -0.5, 0]], equal_nan=True)
+    for probe in ("alpha", "beta"):
+        assert np.array_equal(style.shown(probe, values), values, equal_nan=True)
 
 
 def test_a_scale_meets_its_stops():

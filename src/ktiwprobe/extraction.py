@@ -100,6 +100,17 @@ class Extractor:
             stored.save(path)
         return replace(stored, text=self.tokens)
 
+    def peek(self, probe: str, at: int | str, sentence: int) -> Signal:
+        """The signal of one sentence: of what is stored, else computed for it alone, quickly, and not kept."""
+        step, function = self.step(at), self.registry.load("probes", probe)
+        identity = self._identity(probe, step)
+        stored = _stored(self.run.signal_path(self.split, step, probe), identity)
+        if stored is not None:
+            return replace(stored.only(sentence), text=lambda _: self.tokens(sentence))
+        batch = self.alone(sentence)
+        piece = _piece(function, self._obeying(probe, step, batch), batch, probe)
+        return replace(_join([piece], None, identity), text=lambda _: self.tokens(sentence))
+
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
         if at == "best":
@@ -153,6 +164,10 @@ class Extractor:
         device = choose_device(self.device)
         for rows in self.part.by_length():
             yield self.part.batch(rows).to(device)
+
+    def alone(self, sentence: int) -> Batch:
+        """A batch of one sentence, on the device."""
+        return self.part.batch(np.array([sentence])).to(choose_device(self.device))
 
     def gold(self) -> Signal:
         """The known alignment of what is probed."""

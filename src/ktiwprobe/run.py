@@ -110,6 +110,14 @@ class Run:
         finally:
             lock.release()
 
+    def busy(self) -> bool:
+        """Whether another process writes to it now."""
+        try:
+            with self.lock():
+                return False
+        except RunBusyError:
+            return True
+
     # the log
 
     def log(self) -> list[dict[str, Any]]:

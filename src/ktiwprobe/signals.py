@@ -78,13 +78,13 @@ class Signal:
         """The matrix of one sentence, NaN where a row may not look. (T, L), or (S, T, L) with several sites"""
         if not -len(self) <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self)}")
-        part = self._only(sentence % len(self))
+        part = self.only(sentence % len(self))
         T, L = len(part.lengths), part.positions.max(initial=-1) + 1
         matrix = np.full((len(self.sites), T, L), np.nan, np.float32)
         matrix[:, np.repeat(np.arange(T), part.lengths), part.positions] = part.values
         return matrix[0] if len(self.sites) == 1 else matrix
 
-    def _only(self, first: int, count: int = 1) -> Signal:
+    def only(self, first: int, count: int = 1) -> Signal:
         """`count` sentences from the `first` on."""
         some, text = slice(first, min(first + count, len(self))), self.text
         rows = slice(self.first_rows[some.start], self.first_rows[some.stop])
@@ -163,7 +163,7 @@ class Signal:
             return None
 
     def _repr_html_(self) -> str:
-        cells = self._only(0, 20).to_frame().head(20)
+        cells = self.only(0, 20).to_frame().head(20)
         return f"<b>{html.escape(self.name)}</b>: {len(self)} sentences" + cells.to_html(index=False)
 
     def save(self, path: Path) -> None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 Theme = Literal["light", "dark"]
 RGB = tuple[int, int, int]
 
@@ -52,8 +55,9 @@ SIGNED = Scale(
     light=("#a34a06", "#d9822b", "#f4b778", "#fbe3c8", "#ffffff", "#cfe3f2", "#8abcdf", "#3584bb", "#0b4a86"),
     dark=("#ffb066", "#d9812f", "#96551b", "#50351f", "#1a1f28", "#173a5c", "#195c98", "#4495d3", "#9fd2f7"),
 )
-# Log-odds beyond these look alike: below 0.001 % and above 99.8 % there is little left to tell apart.
-LOG_ODDS = (-12.0, 6.0)
+# Log-odds beyond these look alike. What is unlikely is nearly everywhere, far below 0: were both ends equally far, it
+# would outshine the few cells in which something is known.
+LOG_ODDS = (-24.0, 6.0)
 
 LINES = {
     "alpha": Line("#0072b2", "#56b4e9", ()),
@@ -90,11 +94,27 @@ def is_weight(probe: str) -> bool:
     return probe.startswith("alpha") or probe == "gold"
 
 
-def limits(probe: str, largest: float) -> tuple[float, float]:
-    """What the ends of a probe's scale stand for; `largest` is the greatest absolute value that is shown."""
+def is_log_odds(probe: str) -> bool:
+    """Whether a probe's values have a meaning of their own, whatever stands beside them."""
+    return probe in ("beta", "gamma")
+
+
+def limits(probe: str) -> tuple[float, float]:
+    """What the ends of a probe's scale stand for, in values as they are `shown`."""
     if is_weight(probe):
         return 0.0, 1.0
-    return LOG_ODDS if probe in ("beta", "gamma") else (-(largest or 1.0), largest or 1.0)
+    return LOG_ODDS if is_log_odds(probe) else (-1.0, 1.0)
+
+
+def shown(probe: str, values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Values (..., T, L) as they are shown: weights and log-odds as they are; others, saliencies, as a share of the
+    largest of their row, because rows differ by orders of magnitude (a sure output has hardly any gradient).
+    """
+    exact = values.astype(np.float64)
+    if is_weight(probe) or is_log_odds(probe):
+        return exact
+    largest = np.max(np.abs(exact), axis=-1, where=np.isfinite(exact), initial=0.0, keepdims=True)
+    return exact / np.where(largest > 0, largest, 1.0)
 
 
 def share(value: float, low: float, high: float) -> float:

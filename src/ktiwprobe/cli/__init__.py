@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "train",
     "extract": "extract",
     "agree": "agree",
+    "show": "show",
     "reproduce": "reproduce",
     "sweep": "sweep",
     "dictionary": "dictionary",
