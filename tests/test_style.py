@@ -74,7 +74,13 @@ def test_a_scale_meets_its_stops():
 )
 def test_a_spec_has_the_line_of_its_quantity(name, probe):
     """Whatever run, site or step it names."""
-    assert style.line_of(name) == style.LINES[probe]
+    assert style.line_of(name)[:2] == style.LINES[probe][:2]
+
+
+def test_the_same_quantity_of_another_run_has_another_dash():
+    """So that curves of beta and of beta under uniform attention can be told apart without colour."""
+    dashes = {style.line_of(f"beta{pick}").dash for pick in ("", "-uf", "-fr", "-px", "-ibm", "-log")}
+    assert len(dashes) == 6
 
 
 def test_what_has_no_quantity_has_a_line_by_its_number():

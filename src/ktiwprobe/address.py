@@ -125,6 +125,11 @@ class Finder:
             self._group = [run for run in runs if _kin(run) == _kin(main[-1])]
         return self._group
 
+    def around(self, run: Run) -> Finder:
+        """The same, for the group of that run instead of the latest's."""
+        self._group = [other for other in find_runs(run.path.parent.parent) if _kin(other) == _kin(run)]
+        return self
+
     def stand_ins(self) -> list[Run]:
         """Runs of the models without attention on the group's task, lowest seed of each."""
         folder, found = self.group()[0].path.parent, {}
@@ -252,8 +257,7 @@ class Finder:
         result = replace(result, performance=measure, xi_star=star)
         if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
             return result
-        others = learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]  # B to F, or B
-        found = agreement.xi(result.value, self.curve(learned[0], others, rule, measure))
+        found = agreement.xi(result.value, self.curve(learned[0], self.others(), rule, measure))
         return replace(result, xi=star if found is None else found, passed=found is not None)
 
     def _of_the_group(self) -> bool:
@@ -263,6 +267,11 @@ class Finder:
         beside = [run for run in runs if run.path.parent.resolve() == folder]
         known = [run for run in beside if _kin(run) == kin or run.record["model"] in STAND_INS.values()]
         return len(known) == len(runs) > 0
+
+    def others(self) -> list[Run]:
+        """The runs whose attention is held against A's: B, and of classifiers B to F."""
+        learned = self.learned()
+        return learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""

@@ -78,6 +78,13 @@ SERIES = (
     Line("#2f7fb0", "#9ed3f5", (1, 1)),
     Line("#111111", "#f2f2f2", (10, 3)),
 )
+PICKS = {
+    "uf": (1, 1),
+    "fr": (6, 1, 1, 1),
+    "px": (2, 2),
+    "ibm": (4, 1, 1, 1, 1, 1),
+    "log": (9, 3),
+}  # dashes of other runs
 SYMBOLS = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "Δ", "alpha-opt": "α-opt", "performance": "performance"}
 MEANINGS = {
     "alpha": "attention weight",
@@ -158,7 +165,11 @@ def ink_on(colour: RGB) -> RGB:
 
 
 def line_of(name: str, number: int = 0) -> Line:
-    """The line of a SPEC's quantity (`run:beta-uf@max` is a beta), else the `number`-th of those without one."""
+    """The line of a SPEC's quantity (`beta-uf` is a beta, dashed otherwise), else that of a `number`."""
     symbol = name.rpartition(":")[2].partition("@")[0].partition("[")[0]
     known = [probe for probe in LINES if symbol == probe or symbol.startswith(f"{probe}-")]
-    return LINES[max(known, key=len)] if known else SERIES[number % len(SERIES)]
+    if not known:
+        return SERIES[number % len(SERIES)]
+    probe = max(known, key=len)
+    line = LINES[probe]
+    return line._replace(dash=PICKS.get(symbol.removeprefix(f"{probe}-"), line.dash))

@@ -16,6 +16,7 @@ COMMANDS = {
     "extract": "extract",
     "agree": "agree",
     "show": "show",
+    "plot": "plot",
     "reproduce": "reproduce",
     "sweep": "sweep",
     "dictionary": "dictionary",
