@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "train",
     "extract": "extract",
     "agree": "agree",
+    "report": "report",
     "reproduce": "reproduce",
     "sweep": "sweep",
     "dictionary": "dictionary",
