@@ -8,7 +8,7 @@ seed, B the next.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ktiwprobe import agreement
 from ktiwprobe.agreement import Agreement, make_metric
 from ktiwprobe.errors import KtiwprobeError, RunError, SpecError, suggest
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.options import as_dict
+from ktiwprobe.options import as_dict, as_text
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
@@ -103,21 +103,27 @@ class Finder:
         split: str = "validation",
         device: str = "auto",
         progress: Progress = SILENT,
+        only: Sequence[str] = (),
     ) -> None:
         self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.device, self.progress = device, progress
+        self.device, self.progress, self.only = device, progress, only
         self._extractors: dict[Path, Extractor] = {}
         self._group: list[Run] | None = None
 
     # which runs
 
+    def runs(self) -> list[Run]:
+        """The runs to look among, the one that decides the group last: those named, else all of the folder."""
+        named = dict.fromkeys(find_run(self.folder, name).path for name in self.only)
+        return [Run.open(path) for path in reversed(named)] if named else find_runs(self.folder)
+
     def group(self) -> list[Run]:
         """The runs that belong together: the latest run's task, model and options, of any seed and attention."""
         if self._group is None:
-            runs = [run for run in find_runs(self.folder) if self.task in (None, run.record["task"])]
+            runs = [run for run in self.runs() if self.task in (None, run.record["task"])]
             if not runs:
                 latest_run(self.folder)  # says that there are none at all
-                known = sorted({run.record["task"] for run in find_runs(self.folder)})
+                known = sorted({run.record["task"] for run in self.runs()})
                 raise SpecError(
                     f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
                 )
@@ -133,7 +139,7 @@ class Finder:
     def stand_ins(self) -> list[Run]:
         """Runs of the models without attention on the group's task, lowest seed of each."""
         folder, found = self.group()[0].path.parent, {}
-        for run in sorted(find_runs(self.folder), key=lambda run: -run.seed):
+        for run in sorted(self.runs(), key=lambda run: -run.seed):
             if run.path.parent == folder and run.record["model"] in STAND_INS.values():
                 found[run.record["model"]] = run
         beside = [found[model] for model in STAND_INS.values() if model in found]
@@ -155,7 +161,7 @@ class Finder:
             return self._first(runs, spec, f"{self._command()} --attention {ATTENTIONS[spec.pick]}")
         if spec.pick in STAND_INS:
             folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
-            runs = [r for r in find_runs(self.folder) if r.path.parent == folder and r.record["model"] == model]
+            runs = [r for r in self.runs() if r.path.parent == folder and r.record["model"] == model]
             return self._first(runs, spec, self._command(model=model))
         learned = self.learned()
         another = spec.pick == "hat" or spec.probe in LEXICAL
@@ -193,7 +199,7 @@ class Finder:
             here, there = (as_dict(getattr(recipe, f"{space}_options")) for recipe in (mine, usual))
             chosen |= {f"{space}.{key}": value for key, value in here.items() if value != there[key]}
         return "".join(
-            f" -o {key}={_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
+            f" -o {key}={as_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
         )
 
     # which steps, and the signals there
@@ -289,10 +295,3 @@ class Finder:
 def _kin(run: Run) -> tuple[str, str, str]:
     """Runs that differ only in seed, attention and length."""
     return run.path.parent.name, run.record["model"], run.record["identity"][1]
-
-
-def _text(value: object) -> str:
-    """An option's value as one writes it."""
-    if isinstance(value, list):
-        return ",".join(map(_text, value))
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

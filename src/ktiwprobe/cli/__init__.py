@@ -17,6 +17,7 @@ COMMANDS = {
     "agree": "agree",
     "show": "show",
     "plot": "plot",
+    "report": "report",
     "reproduce": "reproduce",
     "sweep": "sweep",
     "dictionary": "dictionary",
