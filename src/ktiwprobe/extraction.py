@@ -98,18 +98,16 @@ class Extractor:
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
-        return replace(stored, text=self.tokens)
+        return replace(stored, text=self.tokens, links=self.links)
 
     def peek(self, probe: str, at: int | str, sentence: int) -> Signal:
         """The signal of one sentence: of what is stored, else computed for it alone, quickly, and not kept."""
         step, function = self.step(at), self.registry.load("probes", probe)
         identity = self._identity(probe, step)
-        stored = _stored(self.run.signal_path(self.split, step, probe), identity)
-        if stored is not None:
-            return replace(stored.only(sentence), text=lambda _: self.tokens(sentence))
+        if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
+            return stored.only(sentence)
         batch = self.alone(sentence)
-        piece = _piece(function, self._obeying(probe, step, batch), batch, probe)
-        return replace(_join([piece], None, identity), text=lambda _: self.tokens(sentence))
+        return _join([_piece(function, self._obeying(probe, step, batch), batch, probe)], None, identity)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -159,6 +157,10 @@ class Extractor:
         source, target = self.corpus.source_tokens, self.corpus.target_tokens
         return tuple(source[i] for i in self.part.x[sentence]), tuple(target[i] for i in self.part.y[sentence])
 
+    def links(self, sentence: int) -> NDArray[np.int64] | None:
+        """The known links of a sentence that is probed. (n, 3): t, l, sure"""
+        return None if self.part.links is None else self.part.links[sentence]
+
     def batches(self) -> Iterator[Batch]:
         """What is probed, sentences of similar length together, on the device."""
         device = choose_device(self.device)
@@ -171,14 +173,13 @@ class Extractor:
 
     def gold(self) -> Signal:
         """The known alignment of what is probed."""
-        return replace(gold_signal(self.part, self.corpus, self.split), text=self.tokens)
+        return replace(gold_signal(self.part, self.corpus, self.split), text=self.tokens, links=self.links)
 
     def model(self, step: int) -> Any:
         """The trained model as it was at `step`, ready to be probed."""
-        device = choose_device(self.device)
         if self._model is None:
             with torch.random.fork_rng(devices=[]):
-                self._model = self.recipe.fresh_model(self.corpus, device)
+                self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
         try:
             self._model.load_state(self.run.load_checkpoint(step))
         except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit
