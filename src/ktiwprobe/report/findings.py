@@ -33,7 +33,8 @@ def _pointing(row: Mapping[str, Any]) -> str | None:
     if what is None or row["value"] is None or row["baseline"] is None:
         return None
     value, chance = 100 * row["value"], 100 * row["baseline"]
-    return f"In {value:.1f} % of outputs the most attended input is one that {what}; chance would give {chance:.1f} %."
+    said = f"In {value:.1f} % of outputs the most attended input is one that {what}; chance would give {chance:.1f} %."
+    return said.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def halfway(points: Sequence[Sequence[float]]) -> int | None:

@@ -144,7 +144,7 @@ def _environment() -> Environment:
 
 def _code(sentence: str) -> Markup:
     """What stands between backquotes as code."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(sentence)))  # noqa: S704  (escaped before)
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))  # noqa: S704  (escaped before)
 
 
 def _asset(name: str) -> str:

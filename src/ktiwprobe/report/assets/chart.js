@@ -96,7 +96,7 @@ class Chart {
   /** ξ of one row of the table. */
   #construct(row) {
     if (!row) return;
-    const { left, right } = this.frame, y = this.y(row.value);
+    const { left, right, bottom } = this.frame, y = this.y(row.value);
     const passed = this.#line("hat").points.find(([, value]) => value > row.value);
     if (!passed || !row.passed) {
       this.svg.append(draw("path", { class: "xi", d: `M${left} ${y}H${right}` }));
@@ -104,11 +104,11 @@ class Chart {
       return;
     }
     const x = this.x(passed[0]), to = this.y(row.xi);
-    this.svg.append(draw("path", { class: "xi", d: `M${left} ${y}H${x}V${to}H${right}` }));
+    this.svg.append(draw("path", { class: "xi", d: `M${left} ${y}H${x}M${x} ${bottom}V${Math.min(y, to)}M${x} ${to}H${right}` }));
     for (const [cx, cy] of [[x, this.y(passed[1])], [x, to]]) this.svg.append(draw("circle", { class: "xi-dot", cx, cy, r: 5 }));
     this.#text(right + 4, to + 4, "ξ", "start", "strong");
     this.#text(right + 4, to + 18, row.xi.toFixed(2), "start");
-    this.#text(x + 6, this.frame.bottom - 6, "τ₀", "start", "strong");
+    this.#text(x + 6, bottom - 6, "τ₀", "start", "strong");
     this.told.textContent = `A(α, α̂) first passes ${row.label} = ${row.value.toFixed(3)} at step τ₀ = ${passed[0]}; the ${row.performance} of that seed is then ξ = ${row.xi.toFixed(3)} (ξ* = ${row.xi_star.toFixed(3)}).`;
   }
 

@@ -51,6 +51,7 @@ class Viewer {
   /** Show another sentence. */
   choose(number) {
     this.sentence = number;
+    this.at = null;
     const sentence = DATA.sentences[number], Panel = sentence.target.length === 1 ? Strip : Heatmap;
     if (!(this.panels?.[0] instanceof Panel)) {
       this.panels = this.probes.map((probe) => new Panel(probe, this.on));
@@ -61,9 +62,11 @@ class Viewer {
     this.part("target").textContent = textOf(sentence.target);
     this.part("number").textContent = `sentence ${sentence.number}`;
     for (const [i, panel] of this.panels.entries()) panel.show(sentence, sentence.links, i === 0);
-    this.restyle();
+    this.row = 0;
+    this.#showRow();
+    this.#shade();
     this.fit();
-    this.pick(0);
+    this.point();
   }
 
   /** Panels of one sentence scroll as one. */
@@ -77,11 +80,15 @@ class Viewer {
       }, { passive: true });
   }
 
-  /** Work the colours out again: for another scale or theme. */
-  restyle() {
+  #shade() {
     const byRow = this.controls.colour.value === "row";
     this.shadings = this.probes.map((probe) => shading(probe.name, byRow));
-    if (this.panels?.[0].side || this.panels?.[0] instanceof Strip) this.paint();
+  }
+
+  /** Another scale, or another theme. */
+  restyle() {
+    this.#shade();
+    this.paint();
   }
 
   fit() {
@@ -113,17 +120,20 @@ class Viewer {
 
   #paintBars() {
     const L = DATA.sentences[this.sentence].source.length;
-    if (this.row !== undefined && this.row < DATA.sentences[this.sentence].target.length)
-      this.bars.paint(this.values.map((values) => values.subarray(this.row * L, this.row * L + L)));
+    this.bars.paint(this.values.map((values) => values.subarray(this.row * L, this.row * L + L)));
   }
 
   /** Choose a row: its values as bars. */
   pick(t) {
     this.row = t;
-    const sentence = DATA.sentences[this.sentence];
-    this.bars.show(sentence, t, sentence.links);
-    for (const panel of this.panels) panel.pick(t);
+    this.#showRow();
     this.#paintBars();
+  }
+
+  #showRow() {
+    const sentence = DATA.sentences[this.sentence];
+    this.bars.show(sentence, this.row, sentence.links);
+    for (const panel of this.panels) panel.pick(this.row);
   }
 
   /** Say the values of a cell, and mark it in every panel; without one, stop. */
