@@ -53,21 +53,15 @@ def test_agreements_and_tables(signals, tiny_registry):
 
 def test_everything_is_escaped():
     """Names, tokens and cells are text."""
-    report = Report(
-        "e",
-        HOSTILE,
-        "paper",
-        "",
-        "",
-        "",
-        0.0,
-        (0,),
-        (),
-        {},
-        Result(HOSTILE, None, [{HOSTILE: HOSTILE}], notes=[HOSTILE]),
-    )
-    pieces = [markup.heading(HOSTILE, HOSTILE), markup.pairs({HOSTILE: HOSTILE}), Table([{HOSTILE: HOSTILE}])._repr_html_(),
-              markup.spark({0: 0.0, 1: 1.0}, HOSTILE), report._repr_html_()]  # fmt: skip
+    result = Result(HOSTILE, None, [{HOSTILE: HOSTILE}], notes=[HOSTILE])
+    report = Report("e", HOSTILE, "paper", "", "", "", 0.0, (0,), (), {}, result)
+    pieces = [
+        markup.heading(HOSTILE, HOSTILE),
+        markup.pairs({HOSTILE: HOSTILE}),
+        markup.spark({0: 0.0, 1: 1.0}, HOSTILE),
+        Table([{HOSTILE: HOSTILE}])._repr_html_(),
+        report._repr_html_(),
+    ]
     for piece in pieces:
         assert "<script" not in piece
         assert html.escape(HOSTILE) in piece
