@@ -73,10 +73,7 @@ def draw(out: Path, registry) -> list[Path]:
     here = finder.extractor(first)
     sentence = 3
     example = here.corpus.example("validation", sentence)
-    panels = {
-        f"{symbol} ({name})": here.signal(name)[sentence]
-        for symbol, name in (("α", "alpha"), ("β", "beta"), ("Δ", "delta"))
-    }
+    panels = {name: here.signal(name)[sentence] for name in ("alpha", "beta", "delta")}
     picture = plots.heatmaps(panels, example.source, example.target, links=example.links)
 
     uniform = next(run for run in finder.group() if run.attention == "uniform")

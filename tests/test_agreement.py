@@ -301,7 +301,8 @@ def test_a_notebook_shows_a_table_and_a_frame_of_sentences() -> None:
     """Names are escaped, and each sentence has its number."""
     found = agree(make(SHAPES, name="<u>"), make(SHAPES, seed=1))
     assert "&lt;u&gt;" in found._repr_html_()
-    assert "xi_star" in found._repr_html_()
+    assert "baseline" in found._repr_html_()
+    assert "xi_star" not in found._repr_html_()  # which is unknown
     frame = found.to_frame()
     assert frame.columns.tolist() == ["sentence", "agreement"]
     assert len(frame) == len(SHAPES)

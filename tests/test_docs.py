@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ktiwprobe import build_registry
+from ktiwprobe import build_registry, figures
 from ktiwprobe.cli import COMMANDS, main
 from ktiwprobe.experiments import reproduce
 from ktiwprobe.hookspecs import PROJECT
@@ -111,3 +111,14 @@ def test_cli_page() -> None:
     for command in filter(None, blocks(text, "sh").splitlines()):
         (name, *_) = [run.path.name for run in find_runs(Path("runs")) if run.path.name.endswith("-s0")] or ["none"]
         assert type_in(command.replace("lstm-seq2seq-s0", name))
+
+
+def test_figures_page() -> None:
+    """The page's Python draws and writes, and every kind of figure is on it, as every picture is there."""
+    text = page("figures.md")
+    for seed in (0, 1):
+        type_in(f"ktiwprobe train lstm-seq2seq --seed {seed}")
+    exec(compile(blocks(text, "python"), str(DOCS / "figures.md"), "exec"), {})
+    assert Path("mine.pdf").read_bytes().startswith(b"%PDF")
+    assert all(f"`ktiwprobe plot {kind}`" in text for kind in figures.KINDS)
+    assert all((DOCS / name).exists() for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text))

@@ -25,3 +25,25 @@ def test_the_demo_trains_compares_and_draws(tmp_path: Path) -> None:
         assert word in done.stdout
     for picture in ("sentence.png", "training.png"):
         assert (tmp_path / "demo" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.xdist_group("demo")
+def test_the_notebook_runs_and_shows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell of examples/look.ipynb, at tiny size; runs, signals, agreements, tables and views come out as HTML."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(ROOT / "examples/look.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    assert "STEPS, OPTIONS = 350, {}" in first.source
+    small = 'STEPS, OPTIONS = 6, {"hidden": 16, "validation": 20, "train": 100}'
+    first.source = first.source.replace("STEPS, OPTIONS = 350, {}", small).replace(
+        "mkdtemp()", f"mkdtemp(dir={str(tmp_path)!r})"
+    )
+    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": tmp_path}}).execute()
+    shown = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    assert len(shown) == 8
+    assert sum("text/html" in data for data in shown) == 7
+    assert sum("<iframe" in data.get("text/html", "") for data in shown) == 2
+    assert "image/svg+xml" in shown[-1]

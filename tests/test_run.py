@@ -42,7 +42,8 @@ def test_a_run_knows_what_it_is(tiny_run: Run) -> None:
     assert run.record["owners"]["model"] == "plugin 'tiny' (in memory -)"
     assert {"python", "torch", "ktiwprobe", "threads"} <= set(run.record["versions"])
     assert repr(run) == f"Run({str(run.path)!r})"
-    assert "<table" in run._repr_html_()
+    assert "tiny-task/tiny-model-s0" in run._repr_html_()
+    assert f"{run.performance()[run.best_step()]:.3f} at step {run.best_step()}" in run._repr_html_()
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:

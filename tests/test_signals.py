@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -142,11 +144,16 @@ def test_a_frame_has_a_line_for_every_cell() -> None:
     assert make(SHAPES, sites=2).to_frame().columns.tolist()[-2:] == ["h0", "h1"]
 
 
-def test_a_notebook_shows_its_name_and_first_cells() -> None:
-    """The name is escaped, and only a few cells are made into text."""
-    shown = make([[9] * 9] * 3, name="<b>:alpha@1")._repr_html_()
+def test_a_notebook_shows_its_name_and_first_sentence() -> None:
+    """Name and tokens are escaped, every cell has its value as a title, and a long sentence is cut."""
+    signal = make([[2] * 3, [9] * 9], name="<b>:alpha@1")
+    shown = replace(signal, text=lambda i: (("<i>", "x"), ("p", "q", "r")))._repr_html_()
     assert "&lt;b&gt;:alpha@1" in shown
-    assert shown.count("<tr") == 21
+    assert "&lt;i&gt;" in shown
+    titles = [float(title) for title in re.findall(r'title="([^"]+)"', shown)]
+    assert np.allclose(titles, signal[0].ravel(), rtol=1e-3)
+    assert make([[99] * 99])._repr_html_().count("<tr") == 25
+    assert "3 sites" in make(SHAPES, sites=3)._repr_html_()
 
 
 @pytest.mark.parametrize("sites", [1, 2])

@@ -6,6 +6,7 @@ learned run with the lowest seed, B the next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ktiwprobe import agreement
 from ktiwprobe.agreement import Agreement, make_metric
 from ktiwprobe.errors import KtiwprobeError, RunError, SpecError
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.options import as_dict
+from ktiwprobe.options import as_dict, as_text
 from ktiwprobe.performance import Performance
 from ktiwprobe.pooling import at_level
 from ktiwprobe.progress import SILENT, Progress
@@ -79,21 +80,28 @@ class Finder:
         level: str = "token",
         device: str = "auto",
         progress: Progress = SILENT,
+        only: Sequence[str] = (),
     ) -> None:
         self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.measure, self.level, self.device, self.progress = performance, level, device, progress
+        self.measure, self.level, self.only = performance, level, only
+        self.device, self.progress = device, progress
         self._extractors: dict[Path, Extractor] = {}
         self._group: list[Run] | None = None
 
     # which runs
 
+    def runs(self) -> list[Run]:
+        """The runs to look among, the one that decides the group last: those named, else all of the folder."""
+        named = dict.fromkeys(find_run(self.folder, name).path for name in self.only)
+        return [Run.open(path) for path in reversed(named)] if named else find_runs(self.folder)
+
     def group(self) -> list[Run]:
         """The runs that belong together: the latest run's task, model and options, of any seed and attention."""
         if self._group is None:
-            runs = [run for run in find_runs(self.folder) if self.task in (None, run.record["task"])]
+            runs = [run for run in self.runs() if self.task in (None, run.record["task"])]
             if not runs:
                 latest_run(self.folder)  # says that there are none at all
-                known = sorted({run.record["task"] for run in find_runs(self.folder)})
+                known = sorted({run.record["task"] for run in self.runs()})
                 raise SpecError(
                     f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
                 )
@@ -101,10 +109,15 @@ class Finder:
             self._group = [run for run in runs if _kin(run) == _kin(main[-1])]
         return self._group
 
+    def around(self, run: Run) -> Finder:
+        """The same, for the group of that run instead of the latest's."""
+        self._group = [other for other in find_runs(run.path.parent.parent) if _kin(other) == _kin(run)]
+        return self
+
     def stand_ins(self) -> list[Run]:
         """Runs of the models without attention on the group's task, lowest seed of each."""
         folder, found = self.group()[0].path.parent, {}
-        for run in sorted(find_runs(self.folder), key=lambda run: -run.seed):
+        for run in sorted(self.runs(), key=lambda run: -run.seed):
             if run.path.parent == folder and run.record["model"] in STAND_INS.values():
                 found[run.record["model"]] = run
         beside = [found[model] for model in STAND_INS.values() if model in found]
@@ -126,7 +139,7 @@ class Finder:
             return self._first(runs, spec, f"{self._command()} --attention {ATTENTIONS[spec.pick]}")
         if spec.pick in STAND_INS:
             folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
-            runs = [r for r in find_runs(self.folder) if r.path.parent == folder and r.record["model"] == model]
+            runs = [r for r in self.runs() if r.path.parent == folder and r.record["model"] == model]
             return self._first(runs, spec, self._command(model=model))
         learned = self.learned()
         another = spec.pick == "hat" or spec.probe in LEXICAL
@@ -164,7 +177,7 @@ class Finder:
             here, there = (as_dict(getattr(recipe, f"{space}_options")) for recipe in (mine, usual))
             chosen |= {f"{space}.{key}": value for key, value in here.items() if value != there[key]}
         return "".join(
-            f" -o {key}={_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
+            f" -o {key}={as_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
         )
 
     # which steps, and the signals there
@@ -247,8 +260,7 @@ class Finder:
         result = replace(result, performance=measure, xi_star=star)
         if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
             return result
-        others = learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]  # B to F, or B
-        found = agreement.xi(result.value, self.curve(learned[0], others, rule, measure))
+        found = agreement.xi(result.value, self.curve(learned[0], self.others(), rule, measure))
         return replace(result, xi=star if found is None else found, passed=found is not None)
 
     def _of_the_group(self) -> bool:
@@ -258,6 +270,11 @@ class Finder:
         beside = [run for run in runs if run.path.parent.resolve() == folder]
         known = [run for run in beside if _kin(run) == kin or run.record["model"] in STAND_INS.values()]
         return len(known) == len(runs) > 0
+
+    def others(self) -> list[Run]:
+        """The runs whose attention is held against A's: B, and of classifiers B to F."""
+        learned = self.learned()
+        return learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
 
     def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
@@ -275,10 +292,3 @@ class Finder:
 def _kin(run: Run) -> tuple[str, str, str]:
     """Runs that differ only in seed, attention and length."""
     return run.path.parent.name, run.record["model"], run.record["identity"][1]
-
-
-def _text(value: object) -> str:
-    """An option's value as one writes it."""
-    if isinstance(value, list):
-        return ",".join(map(_text, value))
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

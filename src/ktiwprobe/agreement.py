@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe import metrics
+from ktiwprobe import markup, metrics
 from ktiwprobe.errors import ContractError, UsageError
 from ktiwprobe.signals import Signal
 
@@ -52,8 +51,8 @@ class Agreement:
         return pd.DataFrame({"sentence": np.arange(len(self.per_sentence)), self.metric: self.per_sentence})
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in self.to_dict().items())
-        return f"<table>{cells}</table>"
+        shown = {key: value for key, value in self.to_dict().items() if value is not None and key != "metric"}
+        return markup.heading(self.metric) + markup.pairs({key: _text(value) for key, value in shown.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +198,12 @@ def as_pairs(values: Any, count: int, metric: Callable[..., Any]) -> Floats:
     raise ContractError(
         f"metric {name} returned shape {array.shape} for {count} rows: it must be ({count},) or ({count}, 2)"
     )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _divide(top: float, bottom: float) -> float | None:

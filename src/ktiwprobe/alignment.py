@@ -19,7 +19,7 @@ from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import runs_folder
 from ktiwprobe.signals import SUFFIXES, Signal, load_signal
-from ktiwprobe.spec import Spec
+from ktiwprobe.specs import Spec
 
 Floats = NDArray[np.float64]
 MEASURES = ("aer", "precision", "recall", "f1")

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ktiwprobe.data import SPECIALS, Batch, Corpus
+from ktiwprobe.data import SPECIALS, Batch, Corpus, Split
 from ktiwprobe.errors import CorpusError, UnknownNameError, UsageError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.recipe import choose_device
+from ktiwprobe.signals import Signal
 
 MARK = "▁"  # with which SentencePiece begins a word
 MOST_SENTENCES = 64
@@ -90,3 +91,39 @@ def _alone(extractor: Extractor, model: Any, token: int) -> Tensor:
     masks = torch.ones_like(x, dtype=torch.bool), torch.ones_like(y, dtype=torch.bool)
     batch = Batch(x, masks[0], torch.tensor([1]), y, masks[1]).to(device)
     return model.beta(batch)[0, :, 0].float().sigmoid().cpu()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """What one input word stands for, by the β of the outputs that it was seen with."""
+
+    word: str
+    count: int  # occurrences in the split
+    outputs: tuple[str, ...]  # the highest mean β first
+    p: tuple[float, ...]
+
+
+def keywords(corpus: Corpus, part: Split, beta: Signal, *, top: int = 3) -> dict[int, Keyword]:
+    """The dictionary that a stored β holds, by the input word's id: for each pair of input and output, its mean p.
+
+    Unlike `look_up` it needs no model, but knows only outputs that stand in a sentence with the word. A classifier of
+    two labels tells of both at once.
+    """
+    V, skip = corpus.target_size, len(SPECIALS)
+    sentence = beta.sentence_of_row[np.repeat(np.arange(len(beta.lengths)), beta.lengths)]
+    x = part.x.values[part.x.offsets[sentence] + beta.positions]
+    y = np.repeat(part.y.values, beta.lengths)
+    p = 1 / (1 + np.exp(-beta.one_site().values[0].clip(-80, 80).astype(np.float64)))
+    if corpus.kind == "classification" and V == 2:
+        x, y, p = np.tile(x, 2), np.concatenate([y, 1 - y]), np.concatenate([p, 1 - p])
+    kept = (x >= skip) & ((y >= skip) | (corpus.kind == "classification"))
+    pairs, inverse = np.unique(x[kept] * V + y[kept], return_inverse=True)
+    means = np.bincount(inverse, p[kept]) / np.bincount(inverse)
+    counts = np.bincount(part.x.values, minlength=corpus.source_size)
+    order = np.lexsort((-means, pairs // V))  # word by word, the highest first
+    found: dict[int, Keyword] = {}
+    for rows in np.split(order, np.flatnonzero(np.diff(pairs[order] // V)) + 1) if len(order) else ():
+        word, best = int(pairs[rows[0]] // V), rows[:top]
+        outputs = tuple(corpus.target_tokens[i] for i in pairs[best] % V)
+        found[word] = Keyword(corpus.source_tokens[word], int(counts[word]), outputs, tuple(means[best].tolist()))
+    return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ktiwprobe import markup
 from ktiwprobe.address import agree
 from ktiwprobe.agreement import Agreement
 from ktiwprobe.engines import Engine, cores, make_engine
@@ -27,6 +28,7 @@ from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.signals import Signal
 from ktiwprobe.sweep import Job, parse_seeds, sweep
+from ktiwprobe.tables import Table
 
 Scale = Literal["paper", "small"]
 Row = Mapping[str, Any]
@@ -131,6 +133,12 @@ class Report:
     def name(self) -> str:
         """What its files are called."""
         return self.experiment if self.scale == "paper" else f"{self.experiment}-{self.scale}"
+
+    def _repr_html_(self) -> str:
+        top = markup.heading(self.name, self.date, f"{len(self.runs)} runs")
+        said = markup.paragraph(self.claim) + markup.paragraph(self.result.verdict)
+        table = Table(self.result.table)._repr_html_() if self.result.table else ""
+        return top + said + table + "".join(markup.paragraph(note, "0.85em") for note in self.result.notes)
 
 
 def reproduce(

@@ -101,7 +101,16 @@ class Extractor:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
         meta = {**stored.meta, "pooling": pooling_of(function)}
-        return replace(stored, text=self.tokens, words=lambda: self.words, meta=meta)
+        return replace(stored, text=self.tokens, words=lambda: self.words, links=self.links, meta=meta)
+
+    def peek(self, probe: str, at: int | str, sentence: int) -> Signal:
+        """The signal of one sentence: of what is stored, else computed for it alone, quickly, and not kept."""
+        step, function = self.step(at), self.registry.load("probes", probe)
+        identity = self._identity(probe, step)
+        if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
+            return stored.only(sentence)
+        batch = self.alone(sentence)
+        return _join([_piece(function, self._obeying(probe, step, batch), batch, probe)], None, identity)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -160,23 +169,30 @@ class Extractor:
         """The same run over another split."""
         return Extractor(self.run, self.registry, split=split, device=self.device)
 
+    def links(self, sentence: int) -> NDArray[np.int64] | None:
+        """The known links of a sentence that is probed. (n, 3): t, l, sure"""
+        return None if self.part.links is None else self.part.links[sentence]
+
     def batches(self, **sizes: int) -> Iterator[Batch]:
         """What is probed, sentences of similar length together, on the device; `sizes` as in `by_length`."""
         device = choose_device(self.device)
         for rows in self.part.by_length(**sizes):
             yield self.part.batch(rows).to(device)
 
+    def alone(self, sentence: int) -> Batch:
+        """A batch of one sentence, on the device."""
+        return self.part.batch(np.array([sentence])).to(choose_device(self.device))
+
     def gold(self) -> Signal:
         """The known alignment of what is probed."""
         gold = gold_signal(self.part, self.corpus, self.split)
-        return replace(gold, text=self.tokens, words=lambda: self.words)
+        return replace(gold, text=self.tokens, words=lambda: self.words, links=self.links)
 
     def model(self, step: int) -> Any:
         """The trained model as it was at `step`, ready to be probed."""
-        device = choose_device(self.device)
         if self._model is None:
             with torch.random.fork_rng(devices=[]):
-                self._model = self.recipe.fresh_model(self.corpus, device)
+                self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
         try:
             self._model.load_state(self.run.load_checkpoint(step))
         except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit

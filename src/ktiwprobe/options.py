@@ -203,3 +203,10 @@ def _finite(number: float, name: str) -> float:
     if number != number or number in (float("inf"), float("-inf")):
         raise OptionError(f"option {name} must be a finite number")
     return number
+
+
+def as_text(value: object) -> str:
+    """An option's value as one writes it."""
+    if isinstance(value, list):
+        return ",".join(map(as_text, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

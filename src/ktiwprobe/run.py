@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ktiwprobe import storage
+from ktiwprobe import markup, storage
 from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNameError
 
 SCHEMA = 1
@@ -115,6 +115,14 @@ class Run:
             yield
         finally:
             lock.release()
+
+    def busy(self) -> bool:
+        """Whether another process writes to it now."""
+        try:
+            with self.lock():
+                return False
+        except RunBusyError:
+            return True
 
     # the log
 
@@ -246,9 +254,14 @@ class Run:
         return f"Run({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        return f"<b>{self.name}</b>" + pd.DataFrame(self.log()).to_html(index=False)
+        facts = [f"{self.record['model']} on {self.record['task']}", f"{self.attention} attention", f"seed {self.seed}"]
+        curve, steps = self.performance(), self.steps()
+        top = markup.heading(self.name, *facts, f"{len(steps)} checkpoints")
+        if not curve:
+            return f"{top}<div>no checkpoint is evaluated yet</div>"
+        best = self.best_step()
+        said = f"accuracy {curve[best]:.3f} at step {best}, the best; {curve[max(curve)]:.3f} at {max(curve)}, the last"
+        return f"{top}<div>{markup.spark(curve, said)} {said}</div>"
 
 
 def find_runs(folder: Path) -> list[Run]:

@@ -6,13 +6,13 @@ its identity (run, step, probe, corpus fingerprint), so that a stale one is neve
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ktiwprobe import storage
+from ktiwprobe import markup, storage
 from ktiwprobe.errors import CorpusError, PluginError, RunError, SpecError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Signal:
     meta: Mapping[str, Any] = field(default_factory=dict)
     text: Callable[[int], tuple[Sequence[str], Sequence[str]]] | None = None  # tokens of a sentence, source and target
     words: Callable[[], Any] | None = None  # pooling.Words of the sentences, where they are known
+    links: Callable[[int], NDArray[np.int64] | None] | None = None  # its known links: t, l, sure
 
     @property
     def name(self) -> str:
@@ -79,15 +80,15 @@ class Signal:
         """The matrix of one sentence, NaN where a row may not look. (T, L), or (S, T, L) with several sites"""
         if not -len(self) <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self)}")
-        part = self._only(sentence % len(self))
+        part = self.only(sentence % len(self))
         T, L = len(part.lengths), part.positions.max(initial=-1) + 1
         matrix = np.full((len(self.sites), T, L), np.nan, np.float32)
         matrix[:, np.repeat(np.arange(T), part.lengths), part.positions] = part.values
         return matrix[0] if len(self.sites) == 1 else matrix
 
-    def _only(self, first: int, count: int = 1) -> Signal:
+    def only(self, first: int, count: int = 1) -> Signal:
         """`count` sentences from the `first` on."""
-        some, text = slice(first, min(first + count, len(self))), self.text
+        some, text, links = slice(first, min(first + count, len(self))), self.text, self.links
         rows = slice(self.first_rows[some.start], self.first_rows[some.stop])
         cells = slice(self.starts[rows.start], self.starts[rows.stop])
         return replace(
@@ -98,6 +99,7 @@ class Signal:
             columns=None if self.columns is None else self.columns[cells],
             text=None if text is None else lambda i: text(first + i),
             words=None,
+            links=None if links is None else lambda i: links(first + i),
         )
 
     def by_length(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -166,9 +168,19 @@ class Signal:
         except (PluginError, RunError):
             return None
 
+    def view(self, sentence: int = 0, *others: Signal) -> markup.View:
+        """One sentence to look at in a notebook; `others`, of the same sentences, beside it or under a slider."""
+        above = import_module("ktiwprobe.notebook")  # by name: what shows signals is built on them
+        return above.view([self, *others], sentence)  # type: ignore[no-any-return]
+
     def _repr_html_(self) -> str:
-        cells = self._only(0, 20).to_frame().head(20)
-        return f"<b>{html.escape(self.name)}</b>: {len(self)} sentences" + cells.to_html(index=False)
+        sites = [f"mean of {len(self.sites)} sites"] if len(self.sites) > 1 else []
+        top = markup.heading(self.name, f"{len(self)} sentences", f"{len(self.lengths)} rows", *sites)
+        if not len(self):
+            return top
+        first = self.only(0).one_site()
+        tokens = first._tokens()
+        return top + markup.heatmap(str(self.meta.get("probe", "beta")), first[0], tokens[0] if tokens else None)
 
     def save(self, path: Path) -> None:
         """Write it as safetensors, with its identity."""

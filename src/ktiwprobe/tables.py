@@ -6,8 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ktiwprobe import markup
 from ktiwprobe.agreement import Agreement
 from ktiwprobe.alignment import MEASURES, Score
 
@@ -23,7 +25,27 @@ TEX = {
     "±": r"$\pm$",
 }
 ENDS = ("low", "high")
+Record = Mapping[str, Any]
 COLUMNS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records that show themselves: aligned where they are printed, as a table in a notebook."""
+
+    records: Sequence[Record]
+
+    def __str__(self) -> str:
+        return align(cells(self.records))
+
+    def _repr_html_(self) -> str:
+        heads, *rows = cells(self.records)
+        return markup.table(heads, rows)
+
+
+def agreement_table(results: Sequence[Agreement]) -> Table:
+    """Agreements under each other."""
+    return Table([{"metric": result.metric, **_cells(result)} for result in results])
 
 
 def show_agreement(results: Sequence[Agreement], form: str = "table") -> str:

@@ -77,7 +77,7 @@ def small() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def _trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _trained_lstm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("lstm") / "runs"
     for how in ([], ["--seed", "1"], ["--attention", "uniform"]):
         assert invoke("train", "lstm-seq2seq", *SMALL, *how, "--runs", runs).exit_code == 0
@@ -85,6 +85,6 @@ def _trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trained(_trained: Path, tmp_path: Path) -> Path:
-    shutil.copytree(_trained, tmp_path / "runs")
+def trained(_trained_lstm: Path, tmp_path: Path) -> Path:
+    shutil.copytree(_trained_lstm, tmp_path / "runs")
     return tmp_path / "runs"

@@ -38,6 +38,26 @@ split_option = click.option(
 )
 
 
+probes_option = click.option(
+    "--probe", "probes", metavar="NAME,...", help="Which signals. [default: alpha, beta and, with attention, delta]"
+)
+site_option = click.option(
+    "--site",
+    default="mean",
+    show_default=True,
+    metavar="SITE",
+    help="Of a model with several attentions: a name, a number, mean, max, or all.",
+)
+
+
+def split_names(names: str | None, registry: Registry) -> tuple[str, ...]:
+    """The probes that `--probe` names, each of which there must be."""
+    chosen = tuple(name.strip() for name in (names or "").split(",") if name.strip())
+    for name in chosen:
+        registry.entry("probes", name)
+    return chosen
+
+
 def _data(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
     """Tasks look there, here and in the processes of a sweep."""
     if folder is not None:

@@ -1,0 +1,105 @@
+"""ktiwprobe show"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from ktiwprobe.cli.common import (
+    data_option,
+    device_option,
+    load_registry,
+    probes_option,
+    quiet_option,
+    runs_option,
+    site_option,
+    split_names,
+    split_option,
+)
+
+if TYPE_CHECKING:
+    from ktiwprobe.run import Run
+    from ktiwprobe.sentences import Sentence
+
+
+@click.command("show")
+@click.argument("run", required=False)
+@click.option("--sentence", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Which one.")
+@probes_option
+@click.option("--at", metavar="WHEN", help="best, last, or a step. [default: best]")
+@site_option
+@click.option("--watch", is_flag=True, help="Follow a run in progress: draw again at each checkpoint.")
+@click.option("--task", metavar="TASK", help="Only runs of this task.")
+@split_option
+@runs_option
+@data_option
+@device_option
+@quiet_option
+def command(
+    run: str | None,
+    sentence: int,
+    probes: str | None,
+    at: str | None,
+    site: str,
+    watch: bool,
+    task: str | None,
+    split: str,
+    runs: str | None,
+    device: str,
+    quiet: bool,
+) -> None:
+    """Show what a run attends to and knows in one sentence, here in the terminal.
+
+    Outputs down, inputs across: a number and a colour for each pair. Without RUN it is the learned run that `agree`
+    takes; with --watch the latest.
+
+    \b
+    ktiwprobe show
+    ktiwprobe show lstm-seq2seq-s0 --sentence 3 --probe alpha,beta --at 50
+    ktiwprobe show --watch
+    """
+    from ktiwprobe.address import Finder
+    from ktiwprobe.run import latest_run, runs_folder
+    from ktiwprobe.sentences import run_to_show, see
+
+    if watch and at:
+        raise click.UsageError("--watch shows the newest step: leave --at out.")
+    folder = runs_folder(runs)
+    finder = Finder(folder, load_registry(), task=task, split=split, device=device)
+    chosen = latest_run(folder) if watch and not (run or task) else run_to_show(finder, run)
+    look = partial(see, finder.extractor(chosen), sentence, split_names(probes, finder.registry), site=site)
+    if watch:
+        _follow(chosen, look, quiet=quiet)
+    else:
+        _print(look(at=at or "best"))
+
+
+def _follow(run: Run, look: Callable[..., Sentence], *, quiet: bool) -> None:
+    """Draw at every checkpoint; say how it ended."""
+    from ktiwprobe.sentences import new_steps
+
+    if not quiet and not run.performance() and run.busy():
+        click.echo(f"ktiwprobe: waiting for the first checkpoint of {run.name}", err=True)
+    for step in new_steps(run):
+        _print(look(at=step), clear=True)
+    reached, target = run.reached()
+    if not quiet:
+        how = "has ended" if reached >= target else "was stopped: `ktiwprobe train --resume` goes on"
+        click.echo(f"ktiwprobe: {run.name} at step {reached} of {target} {how}", err=True)
+
+
+def _print(sentence: Sentence, *, clear: bool = False) -> None:
+    """On a terminal a new picture takes the place of the one before."""
+    from rich.console import Console
+
+    from ktiwprobe.terminal import canvas_of, draw
+
+    console = Console(highlight=False)
+    lines = draw(sentence, canvas_of(console))
+    if clear:
+        console.clear()
+    for line in lines:
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,255 @@
+"""The figures that `ktiwprobe plot` draws: from runs to what plots.py is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ktiwprobe import cooccurrence, plots
+from ktiwprobe.address import Finder
+from ktiwprobe.agreement import add_up, interval, make_metric
+from ktiwprobe.data import SPECIALS
+from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
+from ktiwprobe.run import Run
+from ktiwprobe.sentences import run_to_show, see
+from ktiwprobe.signals import Signal
+from ktiwprobe.specs import ATTENTIONS, STAND_INS, Spec, read_spec
+
+GREEK = {"alpha": r"\alpha", "beta": r"\beta", "gamma": r"\gamma", "delta": r"\Delta"}
+COURSES = ("beta", "beta-uf", "alpha-hat")
+SIGNALS = ("alpha", "beta", "delta", "alpha-hat", "beta-hat", "delta-hat", "beta-uf", "delta-uf", "alpha-fr", "beta-fr",
+           "beta-px", "beta-ibm", "beta-log", "gold")  # fmt: skip
+FEW = 5  # occurrences below which a mean says little
+AGAINST = ("alpha", "delta", "count")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a figure is to be of; each kind reads what concerns it."""
+
+    finder: Finder
+    run: str | None = None
+    sentence: int = 0
+    probes: tuple[str, ...] = ()
+    at: str = "best"
+    site: str = "mean"
+    u: str = "alpha"
+    v: tuple[str, ...] = ()
+    metric: str = "agreement"
+    words: int = 24
+    against: str = "alpha"
+
+    @cached_property
+    def rule(self) -> Callable[..., Any]:
+        """The metric."""
+        return make_metric(self.finder.registry.load("metrics", self.metric.partition(":")[0]), self.metric)
+
+    @cached_property
+    def chosen(self) -> Run:
+        """The run, of figures that are of one."""
+        return run_to_show(self.finder, self.run)
+
+    def spec(self, text: str) -> Spec:
+        """A SPEC, read."""
+        return read_spec(text, self.finder.registry.names("probes"))
+
+
+def draw(kind: str, request: Request) -> plots.Figure:
+    """The figure of a kind."""
+    if kind not in KINDS:
+        raise UnknownNameError("figure", kind, KINDS)
+    return KINDS[kind](request)
+
+
+def check_output(path: Path, *, force: bool = False) -> Path:
+    """Refuse, before anything is computed, a file that could not be written."""
+    if path.suffix not in plots.FORMATS:
+        raise UsageError(f"{path} does not end in {', '.join(plots.FORMATS[:-1])} or {plots.FORMATS[-1]}: name it so")
+    if path.exists() and not (force and path.is_file()):
+        raise UsageError(f"{path} exists: choose another --out" + (", or pass --force" if path.is_file() else ""))
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise UsageError(f"cannot write {path}: {folder} is not a folder that can be written to, choose another --out")
+    return path
+
+
+def heatmap(request: Request) -> plots.Figure:
+    """One sentence, its probes side by side."""
+    shown = see(
+        request.finder.extractor(request.chosen), request.sentence, request.probes, at=request.at, site=request.site
+    )
+    panels = {f"{p.probe}[{p.site}]" if p.site else p.probe: p.values for p in shown.panels}
+    title = f"{shown.run} at step {shown.step}, {shown.split} sentence {shown.number}"
+    return plots.heatmaps(panels, shown.source, shown.target, links=shown.links, title=title)
+
+
+def curves(request: Request) -> plots.Figure:
+    """Agreement with u over training, beside performance, and how ξ is found from them."""
+    finder, name = request.finder, getattr(request.rule, "label", request.metric)
+    (u,) = finder.signals(replace(request.spec(request.u), step=request.at))
+    found = {text: _course(request, u, text) for text in request.v or _there(request, COURSES)}
+    lines = {f"{name}({symbol(request.u)}, {symbol(text)})": course for text, (course, _) in found.items()}
+    chances = [chance for _, of_line in found.items() for chance in of_line[1]]
+    hat = _hat(request) if request.u == "alpha" else {}
+    seen = finder.others()[0] if len(finder.others()) == 1 else finder.learned()[0]
+    performance = {step: p for step, (_, p) in hat.items()} or seen.performance()
+    return plots.over_steps(
+        lines,
+        {f"seed {seen.seed}" if len(finder.others()) < 2 else "mean": performance},
+        chance=(min(chances), max(chances)) if chances else None,
+        crossing=_crossing(found, hat, lines),
+        ylabels=(request.metric, "accuracy"),
+    )
+
+
+def _course(request: Request, u: Signal, text: str) -> tuple[plots.Course, list[float]]:
+    """A(u, v) at every step of v's run, with intervals; and what chance would give."""
+    spec, finder = request.spec(text), request.finder
+    if spec.file or spec.gold or spec.step:
+        raise SpecError(f"{text!r} is no curve over training: give a symbol without a step, such as beta-uf")
+    extractor = finder.extractor(finder.run_of(spec))
+    sums = {}
+    for step in extractor.steps():
+        v = extractor.signal(spec.probe, step, progress=finder.progress)
+        sums[step] = add_up(u, v.one_site(spec.site or "mean"), request.rule)
+    values = {step: found.value for step, found in sums.items() if found.value is not None}
+    if not values:
+        raise UsageError(f"{request.metric} of {u.name} and {text} is undefined at every step: choose another metric")
+    around = {step: ends for step in values if (ends := interval([sums[step]])) is not None}
+    return plots.Course(text, values, around), [s.baseline for s in sums.values() if s.baseline is not None]
+
+
+def _hat(request: Request) -> dict[int, tuple[float, float]]:
+    """A(α, α̂(τ)) and p̂(τ), which ξ is read from; empty where there is one seed only."""
+    finder = request.finder
+    if not finder.others() or getattr(request.rule, "lower_is_better", False):
+        return {}
+    return finder.curve(finder.learned()[0], finder.others(), request.rule, "accuracy")
+
+
+def _crossing(
+    found: Mapping[str, tuple[plots.Course, list[float]]], hat: Mapping[int, tuple[float, float]], names: Iterable[str]
+) -> plots.Crossing | None:
+    """ξ of the first line that is not another seed's attention itself."""
+    for (text, (course, _)), name in zip(found.items(), names, strict=True):
+        value = max(course.values.values())
+        passing = [step for step in sorted(hat) if hat[step][0] > value]
+        if text != "alpha-hat" and passing:
+            return plots.Crossing(name, value, hat[passing[0]][0], passing[0], hat[passing[0]][1])
+    return None
+
+
+def agreement_matrix(request: Request) -> plots.Figure:
+    """Every signal of the group against every other, each at its best step."""
+    finder, rule = request.finder, request.rule  # a metric that does not exist is told before anything is extracted
+    texts = request.v or _there(request, SIGNALS)
+    signals = {text: _at_best(request, text) for text in texts}
+    sums = [[add_up(u, v, rule) for v in signals.values()] for u in signals.values()]
+    values = np.array([[np.nan if s.value is None else s.value for s in row] for row in sums])
+    chances = [s.baseline for row in sums for s in row if s.baseline is not None]
+    names = [symbol(text) for text in texts]
+    chance = f"; chance {min(chances):.2f} to {max(chances):.2f}" if chances else ""
+    marks = [f"{mark}: {run.path.name}" for mark, run in _marks(finder, texts).items()]
+    note = f"{finder.group()[0].path.parent.name}, best steps{chance}\n" + ", ".join(marks)
+    return plots.table(plots.Panel(values, names, names), ylabel="u", xlabel="v", title=request.metric, note=note)
+
+
+def _at_best(request: Request, text: str) -> Signal:
+    """What a symbol means here: without a suffix of A, and always at the run's best step unless one is told."""
+    spec, finder = request.spec(text), request.finder
+    if spec.file or spec.gold:
+        return finder.signals(spec)[0]
+    own = None if spec.run or spec.pick else str(finder.learned()[0].path)
+    return finder.signals(replace(spec, run=spec.run or own, step=spec.step or request.at))[0]
+
+
+def _marks(finder: Finder, texts: Iterable[str]) -> dict[str, Run]:
+    """What the hats and superscripts of symbols stand for."""
+    specs = [read_spec(text, finder.registry.names("probes")) for text in texts]
+    first = {"no mark": finder.learned()[0]}
+    return first | {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
+
+
+def count_table(request: Request) -> plots.Figure:
+    """Trans(o | i), counted in what the run was trained on."""
+    corpus = request.finder.extractor(request.chosen).corpus
+    table = cooccurrence.table_to_show(corpus, request.words)
+    rows, columns = (
+        [tokens[i] for i in ids]
+        for tokens, ids in ((corpus.source_tokens, table.inputs), (corpus.target_tokens, table.outputs))
+    )
+    panel = plots.Panel(table.trans, rows, columns)
+    return plots.matrices({f"Trans(o | i) of {corpus.task}": panel}, ylabel="input word", xlabel="output word")
+
+
+def keyword_scatter(request: Request) -> plots.Figure:
+    """For each input word: what the model knows of it, against the attention it gets, or its saliency, or its count.
+
+    Of an occurrence counts the output that has most of it; a word is the mean over its occurrences.
+    """
+    if request.against not in AGAINST:
+        raise UnknownNameError("quantity for --against", request.against, AGAINST)
+    extractor = request.finder.extractor(request.chosen)
+    ids, corpus = extractor.part.x.values, extractor.corpus
+    counts = np.bincount(ids, minlength=corpus.source_size)
+    beta = _by_word(request, "beta", ids, counts)
+    y = counts.astype(float) if request.against == "count" else _by_word(request, request.against, ids, counts)
+    words = np.flatnonzero((counts >= min(FEW, counts.max())) & np.isfinite(beta) & np.isfinite(y))
+    names = [corpus.source_tokens[i] for i in words.tolist()]
+    faint = np.array([name in SPECIALS for name in names])
+    ylabel = {"alpha": "mean of highest α", "delta": "mean of highest Δ", "count": "occurrences"}[request.against]
+    return plots.scatter(
+        plots.Cloud(names, beta[words], y[words], counts[words], faint),
+        xlabel="mean of highest β (log-odds)",
+        ylabel=ylabel,
+        yscale="log" if request.against == "count" else "linear",
+    )
+
+
+def _by_word(request: Request, probe: str, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The highest value over outputs, as a mean over each word's occurrences; NaN where a word has none. (words,)"""
+    extractor = request.finder.extractor(request.chosen)
+    signal = extractor.signal(probe, request.at, progress=request.finder.progress).one_site(request.site)
+    first = extractor.part.x.offsets[signal.sentence_of_row[np.repeat(np.arange(len(signal.lengths)), signal.lengths)]]
+    highest = np.full(len(ids), -np.inf)
+    np.maximum.at(highest, first + signal.positions, signal.values[0])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.bincount(ids, highest, len(counts)) / counts
+
+
+def symbol(text: str) -> str:
+    """A SPEC's symbol as a formula: beta-uf is β with uf above it."""
+    name = text.rpartition(":")[2].partition("@")[0].partition("[")[0]
+    probe, _, pick = name.partition("-")
+    if probe not in GREEK or pick not in ("", "hat", *ATTENTIONS, *STAND_INS):
+        return name.replace("$", r"\$")
+    return rf"$\hat{{{GREEK[probe]}}}$" if pick == "hat" else rf"${GREEK[probe]}^{{\mathrm{{{pick}}}}}$"
+
+
+def _there(request: Request, texts: Iterable[str]) -> list[str]:
+    """The SPECs of those that the group, or what stands beside it, can answer."""
+    there = []
+    for text in texts:
+        try:
+            spec = request.spec(text)
+            request.finder.signals(spec) if spec.gold else request.finder.run_of(spec)
+        except SpecError:
+            continue
+        there.append(text)
+    return there
+
+
+KINDS: Mapping[str, Callable[[Request], plots.Figure]] = {
+    "curves": curves,
+    "heatmap": heatmap,
+    "count-table": count_table,
+    "agreement-matrix": agreement_matrix,
+    "keyword-scatter": keyword_scatter,
+}

@@ -1,0 +1,95 @@
+/* The page's data, and the values inside it. What the codes mean is written in report/pack.py. */
+
+const FINEST = 253, NEVER = 254;
+const DATA = JSON.parse(document.getElementById("data").textContent);
+
+/** The bytes that a base64 text stands for. */
+function bytesOf(text) {
+  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+/** One probe of one run: the values of any sentence, step and site, decoded when they are asked for. */
+class Probe {
+  constructor(record, sentences) {
+    this.name = record.name;
+    this.label = record.label ?? DATA.style.symbols[record.name] ?? record.name;
+    this.meaning = DATA.style.meanings[record.name] ?? "";
+    this.sites = record.sites;
+    this.codes = bytesOf(record.codes); // (steps, sites, cells)
+    this.ends = new Float32Array(bytesOf(record.ends).buffer); // (steps, sites, rows, 2)
+    this.cells = this.rows = 0; // of all sentences
+    this.places = sentences.map(({ source, target }) => {
+      const place = { cell: this.cells, row: this.rows, T: target.length, L: source.length };
+      this.cells += place.T * place.L;
+      this.rows += place.T;
+      return place;
+    });
+  }
+
+  /** The T x L values of a sentence; a site is a number, "mean" or "max". NaN: may not be looked at. */
+  matrix(sentence, step, site) {
+    if (this.sites.length === 1) return this.#one(sentence, step, 0);
+    if (typeof site === "number") return this.#one(sentence, step, site);
+    const all = this.sites.map((_, i) => this.#one(sentence, step, i));
+    const join = site === "max" ? (values) => Math.max(...values) : (values) => values.reduce((a, b) => a + b) / all.length;
+    return all[0].map((_, cell) => join(all.map((values) => values[cell])));
+  }
+
+  #one(sentence, step, site) {
+    const { cell, row, T, L } = this.places[sentence], line = step * this.sites.length + site;
+    const values = new Float32Array(T * L);
+    for (let t = 0; t < T; t++) {
+      const [low, high] = this.#endsOf(line, row + t), first = line * this.cells + cell + t * L;
+      for (let l = 0; l < L; l++) {
+        const code = this.codes[first + l];
+        values[t * L + l] = code <= FINEST ? low + (code / FINEST) * (high - low) : code === NEVER ? -Infinity : NaN;
+      }
+    }
+    return values;
+  }
+
+  #endsOf(line, row) {
+    const at = 2 * (line * this.rows + row);
+    return [this.ends[at], this.ends[at + 1]];
+  }
+}
+
+/** A sentence as people write it: word pieces joined, without the marks at its ends. */
+function textOf(tokens) {
+  const words = tokens.filter((token) => token !== "<s>" && token !== "</s>");
+  return words.some((word) => word.startsWith("▁")) ? words.join("").replaceAll("▁", " ").trim() : words.join(" ");
+}
+
+/** A value as people read it. */
+function say(probe, value) {
+  if (Number.isNaN(value)) return "not seen";
+  if (isLogOdds(probe)) return percent(1 / (1 + Math.exp(-value)));
+  if (isWeight(probe)) return value.toFixed(3);
+  return value === -Infinity ? "−∞" : (value < 0 ? "−" : "+") + Math.abs(value).toPrecision(3);
+}
+
+/** The same with the log-odds behind a probability. */
+function sayAll(probe, value) {
+  const short = say(probe, value), odds = value === -Infinity ? "−∞" : value.toFixed(2).replace("-", "−");
+  return isLogOdds(probe) && !Number.isNaN(value) ? `${short} (log-odds ${odds})` : short;
+}
+
+function percent(p) {
+  const hundreds = 100 * p;
+  if (hundreds > 99.9 && hundreds < 100) return ">99.9 %";
+  if (hundreds > 0 && hundreds < 0.1) return hundreds < 0.001 ? "<0.001 %" : `${hundreds.toPrecision(1)} %`;
+  return `${hundreds.toFixed(1)} %`;
+}
+
+/** An element with properties, and children that are elements or text; text is never read as markup. */
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}

@@ -1,0 +1,183 @@
+"""All that the page says, as plain data: dictionaries, lists, numbers and text."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktiwprobe.dictionary import keywords
+from ktiwprobe.errors import CorpusError
+from ktiwprobe.progress import SILENT, Progress
+from ktiwprobe.registry import Registry
+from ktiwprobe.report import measures, sentences
+from ktiwprobe.report.findings import findings
+from ktiwprobe.report.measures import MEASURE, Reader
+from ktiwprobe.report.pack import pack
+from ktiwprobe.run import Run
+
+MOST_STEPS = 40  # on the slider; more are thinned evenly
+MOST_WORDS = 1000  # in the dictionary
+Data = dict[str, Any]
+
+
+def collect(
+    folder: Path,
+    registry: Registry,
+    names: Sequence[str] = (),
+    *,
+    sentences: int | None = None,
+    task: str | None = None,
+    split: str = "validation",
+    device: str = "auto",
+    progress: Progress = SILENT,
+) -> Data:
+    """The report of the latest run's group, or of the named runs; what is missing is extracted.
+
+    `sentences` are shown, else as many as fit a page of 5 MB, at most 50.
+    """
+    finder = Reader(folder, registry, task=task, split=split, device=device, progress=progress, only=names)
+    check_same_corpus(finder)
+    rows, missing = measures.compare(finder)
+    lines = measures.curves(finder)
+    shown = _viewer(finder, sentences)
+    return {
+        "about": about(finder),
+        "runs": [_run(run, role) for role, run in cast(finder)],
+        "rows": rows,
+        "missing": missing,
+        "curves": lines,
+        "baseline": rows[0]["baseline"] if rows else None,
+        "findings": findings(rows, lines),
+        "dictionary": dictionary(finder),
+        **shown,
+    }
+
+
+def check_same_corpus(finder: Reader) -> None:
+    """Signals of one page are over the same sentences."""
+    first = finder.main()
+    for run in finder.runs() if finder.only else finder.group():
+        if run.record["corpus"] != first.record["corpus"]:
+            raise CorpusError(
+                f"{first.name} and {run.name} are of different corpora: a report is of one, name runs of one task"
+            )
+
+
+def cast(finder: Reader) -> list[tuple[str, Run]]:
+    """Every run that takes part, and as what."""
+    main = finder.main()
+    learned = [
+        r for r in sorted(finder.group(), key=lambda r: r.seed) if r.attention == "learned" and r.path != main.path
+    ]
+    others = [r for r in finder.group() if r.attention != "learned" and r.path != main.path]
+    return [
+        ("the run shown", main),
+        *(("another seed", run) for run in learned),
+        *((f"{run.attention} attention", run) for run in others),
+        *(("without attention", run) for run in finder.stand_ins()),
+        *(("another model", run) for run in measures.strangers(finder)),
+    ]
+
+
+def about(finder: Reader) -> Data:
+    """What the page is of."""
+    run, extractor = finder.main(), finder.extractor(finder.main())
+    record, part = run.record, extractor.part
+    options = {f"{space}.{key}": value for space, of in record["options"].items() for key, value in of.items()}
+    return {
+        "task": record["task"],
+        "kind": record.get("kind", "translation"),
+        "model": record["model"],
+        "split": finder.split,
+        "size": len(part),
+        "outputs": int(part.y.lengths.sum()),
+        "options": {key: value for key, value in options.items() if value is not None},
+        "versions": record.get("versions", {}),
+        "measure": MEASURE,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _run(run: Run, role: str) -> Data:
+    curve, steps = run.performance(MEASURE), run.steps()
+    best = run.best_step() if curve else None
+    plain = {"name": run.name, "role": role, "model": run.record["model"], "seed": run.seed, "attention": run.attention}
+    return {**plain, "steps": steps[-1] if steps else None, "checkpoints": len(steps), "best": best,
+            "performance": curve.get(best) if best is not None else None}  # fmt: skip
+
+
+def _viewer(finder: Reader, wanted: int | None) -> Data:
+    """Sentences, and for each run that is shown its signals over them."""
+    main = finder.main()
+    runs = [main, *(run for run in finder.runs() if finder.only and run.path != main.path)]
+    layers = sum(_layers(finder, run) for run in runs)
+    chosen = sentences.choose(finder.extractor(main), layers, wanted)
+    views = [_view(finder, run, chosen) for run in runs]
+    return {"sentences": sentences.describe(finder.extractor(main), chosen), "views": views}
+
+
+def probes_of(finder: Reader, run: Run) -> tuple[str, ...]:
+    """The signals of a run that are shown."""
+    return ("alpha", "beta", "delta") if finder.attends(run) else ("alpha", "beta")
+
+
+def steps_of(finder: Reader, run: Run) -> list[int]:
+    """The steps that are shown: all, or MOST_STEPS of them, the first, the best and the last included."""
+    steps = finder.extractor(run).steps()
+    if len(steps) <= MOST_STEPS:
+        return steps
+    kept = {steps[i] for i in np.linspace(0, len(steps) - 1, MOST_STEPS - 1).round().astype(int)}
+    return sorted(kept | {run.best_step()})
+
+
+def _layers(finder: Reader, run: Run) -> int:
+    """How many blocks of T x L a sentence has for one run: α has one a site, the others one."""
+    sites, probes = max(1, len(run.record.get("sites", ()))), len(probes_of(finder, run))
+    return len(steps_of(finder, run)) * (sites + probes - 1)
+
+
+def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
+    extractor, steps = finder.extractor(run), steps_of(finder, run)
+    widths = extractor.part.x.lengths[chosen]
+    probes = []
+    for probe in probes_of(finder, run):
+        signals = [extractor.signal(probe, step, progress=finder.progress) for step in steps]
+        probes.append({"name": probe, **pack(signals, chosen, widths)})
+    agreement = measures.per_sentence(finder, run, steps)  # (steps, sentences)
+    performance = run.performance(MEASURE)
+    return {
+        "run": run.name,
+        "steps": steps,
+        "all_steps": len(run.steps()),
+        "best": steps.index(run.best_step()),
+        "performance": [performance.get(step) for step in steps],
+        "agreement": [[row[i] for row in agreement] for i in chosen.tolist()],
+        "probes": probes,
+    }
+
+
+def dictionary(finder: Reader) -> Data:
+    """What each input word stands for, by the β of every kind of run at its best step."""
+    uniform = [run for run in finder.group() if run.attention == "uniform"][:1]
+    asked = {run.path: run for run in [finder.main(), *uniform, *finder.stand_ins()]}
+    columns, tables = [], []
+    for run in asked.values():
+        extractor = finder.extractor(run)
+        beta = extractor.signal("beta", "best", progress=finder.progress)
+        tables.append(keywords(extractor.corpus, extractor.part, beta))
+        columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
+    often = sorted(tables[0].items(), key=lambda item: (-item[1].count, item[0]))[:MOST_WORDS]
+    words = [
+        {"word": keyword.word, "count": keyword.count, "said": [_said(table.get(i)) for table in tables]}
+        for i, keyword in often
+    ]
+    return {"columns": columns, "words": words, "all_words": len(tables[0])}
+
+
+def _said(keyword: Any) -> list[tuple[str, float]]:
+    """Outputs with their mean p."""
+    return [] if keyword is None else [(o, round(p, 4)) for o, p in zip(keyword.outputs, keyword.p, strict=True)]

@@ -1,0 +1,148 @@
+"""One sentence as several probes see it: what terminal, figure and notebook show, each in its own way; numpy only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ktiwprobe.address import Finder
+from ktiwprobe.agreement import add_up
+from ktiwprobe.errors import SpecError, UnknownNameError
+from ktiwprobe.extraction import Extractor
+from ktiwprobe.metrics import Agreement
+from ktiwprobe.run import Run, find_run
+from ktiwprobe.signals import Signal
+from ktiwprobe.style import SYMBOLS
+
+PAIRS = (("alpha", "beta"), ("alpha", "delta"), ("delta", "beta"), ("alpha", "gold"), ("beta", "gold"))
+ALL = "all"
+
+
+class Panel(NamedTuple):
+    """The values of one probe, of one site where there are several."""
+
+    probe: str
+    site: str
+    values: NDArray[np.float32]  # (T, L), NaN where a row may not look
+
+    @property
+    def title(self) -> str:
+        """Its symbol, and its site where that has a name."""
+        symbol = SYMBOLS.get(self.probe, self.probe)
+        return f"{symbol} [{self.site}]" if self.site else symbol
+
+
+class Match(NamedTuple):
+    """In how many of a sentence's outputs u's peak is among v's highest."""
+
+    u: str
+    v: str
+    hits: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """A sentence at one step of a run."""
+
+    run: str
+    step: int
+    split: str
+    number: int
+    of: int  # sentences in the split
+    source: tuple[str, ...]  # (L,)
+    target: tuple[str, ...]  # (T,)
+    panels: tuple[Panel, ...]
+    links: NDArray[np.int64] | None  # (n, 3): t, l, sure
+    right: tuple[int, int]  # outputs that the model gets right, of all
+    accuracy: float | None  # of the whole split
+    matches: tuple[Match, ...]
+    sites: tuple[str, ...]  # that there are to choose from
+
+
+def see(
+    extractor: Extractor, number: int, probes: Sequence[str] = (), *, at: int | str = "best", site: str = "mean"
+) -> Sentence:
+    """The `number`-th sentence at a step; `site` is one of the model's, `mean`, `max`, or `all` for a panel each."""
+    run, step, part = extractor.run, extractor.step(at), extractor.part
+    if not 0 <= number < len(part):
+        raise UnknownNameError(f"sentence of the {extractor.split} split", str(number), [f"0 to {len(part) - 1}"])
+    signals = {probe: extractor.peek(probe, step, number) for probe in probes or usual_probes(extractor)}
+    source, target = extractor.tokens(number)
+    correct, total, _ = extractor.model(step).evaluate(extractor.alone(number))
+    return Sentence(
+        run=run.name,
+        step=step,
+        split=extractor.split,
+        number=number,
+        of=len(part),
+        source=tuple(source),
+        target=tuple(target),
+        panels=tuple(panel for probe, signal in signals.items() for panel in panels_of(probe, signal, site)),
+        links=None if part.links is None else part.links[number],
+        right=(int(correct), int(total)),
+        accuracy=run.performance().get(step),
+        matches=tuple(_matches(signals, _gold(extractor, number))),
+        sites=next((s.sites for s in signals.values() if len(s.sites) > 1), ()),
+    )
+
+
+def run_to_show(finder: Finder, name: str | None) -> Run:
+    """The run of that name; without one A, the group's learned run with the lowest seed, as `agree` takes it."""
+    if name:
+        return find_run(finder.folder, name)
+    learned = [run for run in finder.group() if run.attention == "learned"]
+    return min(learned, key=lambda run: run.seed) if learned else finder.group()[-1]
+
+
+def new_steps(run: Run, *, pause: float = 1.0) -> Iterator[int]:
+    """The newest evaluated step whenever there is a newer one, until nobody trains the run any more."""
+    newest = -1
+    while True:
+        busy = run.busy()  # asked first: what is saved just before the end is not missed
+        latest = max(run.performance(), default=-1)
+        if latest > newest:
+            newest = latest
+            yield latest
+        elif not busy:
+            return
+        else:
+            time.sleep(pause)
+
+
+def usual_probes(extractor: Extractor) -> tuple[str, ...]:
+    """What every model can be asked for: alpha and beta, and delta of those with attention."""
+    attends = hasattr(extractor.registry.load("models", extractor.recipe.model), "trace")
+    return ("alpha", "beta", "delta") if attends else ("alpha", "beta")
+
+
+def panels_of(probe: str, signal: Signal, site: str = "mean") -> list[Panel]:
+    """The panels of a signal's only sentence."""
+    if len(signal.sites) == 1:
+        return [Panel(probe, "", signal[0])]
+    if site == ALL:
+        return [Panel(probe, name, matrix) for name, matrix in zip(signal.sites, signal[0], strict=True)]
+    return [Panel(probe, site, signal.one_site(site)[0])]
+
+
+def _matches(signals: Mapping[str, Signal], gold: Signal | None) -> list[Match]:
+    """How the probes of a sentence agree with each other, and with the known alignment."""
+    known = {**signals, **({} if gold is None else {"gold": gold})}
+    found = []
+    for u, v in PAIRS:
+        if u in known and v in known:
+            sums = add_up(known[u], known[v], Agreement())
+            found.append(Match(u, v, int(sums.top.sum()), sums.rows))
+    return found
+
+
+def _gold(extractor: Extractor, number: int) -> Signal | None:
+    try:
+        return extractor.gold().only(number)
+    except SpecError:  # the task knows none
+        return None

@@ -1,0 +1,175 @@
+"""How quantities look, as plain data: the colours and lines that page, terminal and figures share.
+
+Every colour has a form for a light and one for a dark background. Lines are Okabe and Ito's set, which people with any
+colour vision tell apart, and each has a dash of its own; scales change in lightness as well as in hue, so that they
+survive a grey printer. The signed scale runs from orange to blue, never from red to green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Theme = Literal["light", "dark"]
+RGB = tuple[int, int, int]
+
+
+class Pair(NamedTuple):
+    """One colour on a light and on a dark background."""
+
+    light: str
+    dark: str
+
+
+class Scale(NamedTuple):
+    """Colours at equal distances, to be interpolated; the ends that mean "nothing" are close to the background."""
+
+    light: tuple[str, ...]
+    dark: tuple[str, ...]
+
+
+class Line(NamedTuple):
+    """How the curve of a quantity is drawn."""
+
+    light: str
+    dark: str
+    dash: tuple[int, ...]  # on and off in points; empty for a line without gaps
+
+
+BACKGROUND = Pair("#ffffff", "#14181f")
+INK = Pair("#1b1f24", "#e8eaed")  # text
+FAINT = Pair("#6b7280", "#9aa4b2")  # what stands back: baselines, notes
+GOLD = Pair("#111111", "#ffffff")  # outline of a known link
+HALO = Pair("#ffffff", "#111111")  # around that outline, so that it shows on any cell
+
+# 0 to 1: attention weights, probabilities, agreements, and counts as a share of the highest.
+WEIGHTS = Scale(
+    light=("#ffffff", "#d8e8f5", "#9fcae6", "#4f9bcb", "#1c6aaf", "#08376e"),
+    dark=("#1a1f28", "#15395c", "#14599a", "#2e86c8", "#72b8e8", "#d9efff"),
+)
+# -1 to 1: log-odds and saliencies as a share of their limit; the middle is 0, an even chance.
+SIGNED = Scale(
+    light=("#a34a06", "#d9822b", "#f4b778", "#fbe3c8", "#ffffff", "#cfe3f2", "#8abcdf", "#3584bb", "#0b4a86"),
+    dark=("#ffb066", "#d9812f", "#96551b", "#50351f", "#1a1f28", "#173a5c", "#195c98", "#4495d3", "#9fd2f7"),
+)
+# Log-odds beyond these look alike. What is unlikely is nearly everywhere, far below 0: were both ends equally far, it
+# would outshine the few cells in which something is known.
+LOG_ODDS = (-24.0, 6.0)
+
+LINES = {
+    "alpha": Line("#0072b2", "#56b4e9", ()),
+    "beta": Line("#d55e00", "#ff9248", (6, 2)),
+    "gamma": Line("#d55e00", "#ff9248", (6, 2)),
+    "delta": Line("#007a59", "#2cc79b", (2, 2)),
+    "alpha-opt": Line("#a84f83", "#e59cc6", (8, 2, 2, 2)),
+    "performance": Line("#444a52", "#c3c9d1", (1, 2)),
+    "gold": Line("#111111", "#ffffff", ()),
+}
+# For what has no quantity of its own: trials, models, tasks.
+SERIES = (
+    Line("#0072b2", "#56b4e9", ()),
+    Line("#d55e00", "#ff9248", (6, 2)),
+    Line("#007a59", "#2cc79b", (2, 2)),
+    Line("#a84f83", "#e59cc6", (8, 2, 2, 2)),
+    Line("#a86f00", "#f0b73a", (4, 1, 1, 1)),
+    Line("#2f7fb0", "#9ed3f5", (1, 1)),
+    Line("#111111", "#f2f2f2", (10, 3)),
+)
+PICKS = {
+    "uf": (1, 1),
+    "fr": (6, 1, 1, 1),
+    "px": (2, 2),
+    "ibm": (4, 1, 1, 1, 1, 1),
+    "log": (9, 3),
+}  # dashes of other runs
+SYMBOLS = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "Δ", "alpha-opt": "α-opt", "performance": "performance"}
+MEANINGS = {
+    "alpha": "attention weight",
+    "beta": "log-odds of the output given that input alone",
+    "gamma": "log-odds of the output given that input alone",
+    "delta": "saliency: gradient of the output's log-probability times the input",
+    "alpha-opt": "attention weight that minimises the loss",
+}
+PERCENT = {-6: "0.2 %", -4: "1.8 %", -2: "12 %", 0: "50 %", 2: "88 %", 4: "98.2 %", 6: "99.8 %"}  # log-odds for readers
+
+
+def is_weight(probe: str) -> bool:
+    """Whether a probe's values are shares of a row, on the scale WEIGHTS; others are SIGNED."""
+    return probe.startswith("alpha") or probe == "gold"
+
+
+def is_log_odds(probe: str) -> bool:
+    """Whether a probe's values have a meaning of their own, whatever stands beside them."""
+    return probe in ("beta", "gamma")
+
+
+def limits(probe: str) -> tuple[float, float]:
+    """What the ends of a probe's scale stand for, in values as they are `shown`."""
+    if is_weight(probe):
+        return 0.0, 1.0
+    return LOG_ODDS if is_log_odds(probe) else (-1.0, 1.0)
+
+
+def shown(probe: str, values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Values (..., T, L) as they are shown: weights and log-odds as they are; others, saliencies, as a share of the
+    largest of their row, because rows differ by orders of magnitude (a sure output has hardly any gradient).
+    """
+    exact = values.astype(np.float64)
+    if is_weight(probe) or is_log_odds(probe):
+        return exact
+    largest = np.max(np.abs(exact), axis=-1, where=np.isfinite(exact), initial=0.0, keepdims=True)
+    return exact / np.where(largest > 0, largest, 1.0)
+
+
+def share(value: float, low: float, high: float) -> float:
+    """Where a value lies on its scale, in [0, 1]; where the scale is signed, 0 is in its middle."""
+    if low >= 0:
+        return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.0
+    arm = high if value > 0 else -low
+    return 0.5 + 0.5 * min(max(value / arm, -1.0), 1.0) if arm > 0 else 0.5
+
+
+def colour_at(stops: Sequence[str], where: float) -> RGB:
+    """The colour at a share of a scale, between its stops."""
+    place = min(max(where, 0.0), 1.0) * (len(stops) - 1)
+    before = min(int(place), len(stops) - 2)
+    rest = place - before
+    pairs = zip(rgb(stops[before]), rgb(stops[before + 1]), strict=True)
+    red, green, blue = (round(a + (b - a) * rest) for a, b in pairs)
+    return red, green, blue
+
+
+def rgb(colour: str) -> RGB:
+    """#rrggbb as numbers."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def luminance(colour: RGB) -> float:
+    """Relative luminance as WCAG defines it, in [0, 1]."""
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: RGB, b: RGB) -> float:
+    """WCAG's contrast of two colours, 1 to 21; text needs 4.5."""
+    darker, lighter = sorted((luminance(a), luminance(b)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def ink_on(colour: RGB) -> RGB:
+    """Black or white, whichever reads better on a colour."""
+    return max(((0, 0, 0), (255, 255, 255)), key=lambda ink: contrast(colour, ink))
+
+
+def line_of(name: str, number: int = 0) -> Line:
+    """The line of a SPEC's quantity (`beta-uf` is a beta, dashed otherwise), else that of a `number`."""
+    symbol = name.rpartition(":")[2].partition("@")[0].partition("[")[0]
+    known = [probe for probe in LINES if symbol == probe or symbol.startswith(f"{probe}-")]
+    if not known:
+        return SERIES[number % len(SERIES)]
+    probe = max(known, key=len)
+    line = LINES[probe]
+    return line._replace(dash=PICKS.get(symbol.removeprefix(f"{probe}-"), line.dash))

@@ -1,0 +1,67 @@
+"""Signals in one byte a cell: what comes out is what went in, but for 1/506 of a row's range."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from ktiwprobe.report.pack import Layout, pack, quantise, restore, weight
+from ktiwprobe.signals import make_signal
+
+VALUES = st.floats(-1e4, 1e4, width=32) | st.just(-np.inf) | st.just(np.nan)
+
+
+@given(arrays(np.float32, (2, 12), elements=VALUES))
+def test_no_value_is_off_by_more_than_its_row_allows(blocks):
+    """Finite values return within 1/506 of their row's range, -inf and unseen cells exactly."""
+    starts = np.array([0, 4, 5, 12])
+    back = restore(*quantise(blocks, starts), starts)
+    assert (np.isneginf(back) == np.isneginf(blocks)).all()
+    assert (np.isnan(back) == np.isnan(blocks)).all()
+    for row in (slice(0, 4), slice(4, 5), slice(5, 12)):
+        for old, new in zip(blocks[:, row], back[:, row], strict=True):
+            finite = old[np.isfinite(old)]
+            if len(finite):
+                assert np.abs(finite - new[np.isfinite(old)]).max() <= np.ptp(finite) / 506 * 1.001 + 1e-3
+
+
+def test_peaks_stay_peaks():
+    """The highest value of a row has the highest code, and no other row's size changes that."""
+    rng = np.random.default_rng(0)
+    blocks = rng.normal(size=(1, 60)).astype(np.float32) * np.repeat([1e-3, 1, 1e3], 20)[None].astype(np.float32)
+    codes, ends = quantise(blocks, np.array([0, 20, 40, 60]))
+    assert (codes.reshape(3, 20).argmax(1) == blocks.reshape(3, 20).argmax(1)).all()
+    assert (ends[0, :, 1] == blocks.reshape(3, 20).max(1)).all()
+
+
+def ragged() -> tuple:
+    """A causal signal with two sites: row t sees inputs up to t; sentences of 2 and 3."""
+    lengths = np.array([1, 2, 1, 2, 3])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    values = np.stack([np.arange(9.0), -np.arange(9.0)])
+    return make_signal(values, lengths, np.array([2, 3]), columns, ("a", "b"))
+
+
+def test_a_sentence_is_a_full_block():
+    """A chosen sentence is laid out as T x L, as indexing the signal gives it, whatever else is chosen."""
+    signal = ragged()
+    blocks = Layout(signal, np.array([1]), np.array([3])).dense(signal)
+    np.testing.assert_array_equal(blocks.reshape(2, 3, 3), signal[1])
+    both = Layout(signal, np.array([0, 1]), np.array([2, 3])).dense(signal)
+    np.testing.assert_array_equal(both[:, 4:], blocks)
+    np.testing.assert_array_equal(both[:, :4].reshape(2, 2, 2), signal[0])
+
+
+def test_what_a_page_holds():
+    """Codes are steps x sites x cells in base64, and their size is what the budget counts."""
+    signal = ragged()
+    sentences, widths = np.array([0, 1]), np.array([2, 3])
+    packed = pack([signal, signal, signal], sentences, widths)
+    assert packed["sites"] == ["a", "b"]
+    codes, ends = (base64.b64decode(packed[key]) for key in ("codes", "ends"))
+    assert len(codes) == 3 * 2 * (4 + 9)
+    assert len(codes) + len(ends) == 3 * 2 * weight(np.array([2, 3]), widths).sum()

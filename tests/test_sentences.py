@@ -1,0 +1,118 @@
+"""Sentences as probes see them: the stored signal's values, whether it is stored or not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ktiwprobe import agree, extract
+from ktiwprobe.address import Finder
+from ktiwprobe.errors import RunError, SpecError, UnknownNameError
+from ktiwprobe.extraction import Extractor
+from ktiwprobe.sentences import new_steps, run_to_show, see
+
+PROBES = ("alpha", "beta", "delta")
+
+
+@pytest.fixture
+def extractor(tiny_run, tiny_registry):
+    return Extractor(tiny_run, tiny_registry, device="cpu")
+
+
+def test_the_values_are_the_stored_signals(extractor, tiny_run, tiny_registry):
+    """The same numbers before anything is stored (to rounding) and after (exactly), and looking stores nothing."""
+    before = see(extractor, 4, at=20)
+    assert not (tiny_run.path / "signals").exists()
+    stored = {probe: extract(tiny_run, probe, at=20, registry=tiny_registry, device="cpu") for probe in PROBES}
+    after = see(extractor, 4, at=20)
+    assert [panel.probe for panel in after.panels] == list(PROBES)
+    for early, late in zip(before.panels, after.panels, strict=True):
+        assert np.array_equal(late.values, stored[late.probe][4], equal_nan=True)
+        assert np.allclose(early.values, late.values, atol=1e-4, equal_nan=True)
+
+
+def test_its_facts_are_those_of_the_split(extractor, tiny_run, tiny_registry):
+    """Right outputs add up to the logged accuracy, matches to the agreement of the signals."""
+    seen = [see(extractor, i, at=30) for i in range(20)]
+    right, total = np.sum([s.right for s in seen], 0)
+    assert right / total == pytest.approx(tiny_run.performance()[30])
+    assert seen[0].accuracy == tiny_run.performance()[30]
+    signals = {probe: extract(tiny_run, probe, at=30, registry=tiny_registry, device="cpu") for probe in PROBES}
+    for number, (u, v) in enumerate([("alpha", "beta"), ("alpha", "delta"), ("delta", "beta")]):
+        found = [s.matches[number] for s in seen]
+        assert {(m.u, m.v) for m in found} == {(u, v)}
+        whole = agree(signals[u], signals[v], registry=tiny_registry)
+        assert sum(m.hits for m in found) / sum(m.rows for m in found) == pytest.approx(whole.value)
+
+
+def test_tokens_and_links_are_the_corpus(extractor, tiny_corpus):
+    """Source, target and known links of that sentence."""
+    example, shown = tiny_corpus.example("validation", 7), see(extractor, 7)
+    assert (shown.source, shown.target) == (example.source, example.target)
+    assert np.array_equal(shown.links, example.links)
+    assert {(m.u, m.v) for m in shown.matches} >= {("alpha", "gold"), ("beta", "gold")}
+
+
+def test_a_task_without_alignment(extractor):
+    """There are no links and nothing is compared with them."""
+    extractor.part = replace(extractor.part, links=None)
+    shown = see(extractor, 0)
+    assert shown.links is None
+    assert all(m.v != "gold" for m in shown.matches)
+
+
+def test_sites(run_tiny, tiny_registry):
+    """Of several heads the mean is shown, or one, or each; beta has no sites."""
+    extractor = Extractor(run_tiny(options={"heads": 2}), tiny_registry, device="cpu")
+    each = see(extractor, 0, ("alpha", "beta"), site="all").panels
+    assert [(p.probe, p.site) for p in each] == [("alpha", "h0"), ("alpha", "h1"), ("beta", "")]
+    (mean,) = see(extractor, 0, ("alpha",)).panels
+    assert np.allclose(mean.values, (each[0].values + each[1].values) / 2)
+    assert mean.title == "α [mean]"
+    (one,) = see(extractor, 0, ("alpha",), site="h1").panels
+    assert np.array_equal(one.values, each[1].values)
+    with pytest.raises(UnknownNameError, match=r"unknown site 'h7'.*h0, h1"):
+        see(extractor, 0, ("alpha",), site="h7")
+
+
+def test_a_model_without_attention_has_alpha_and_beta(run_tiny, tiny_registry):
+    """Delta is not asked for."""
+    shown = see(Extractor(run_tiny("tiny-count"), tiny_registry, device="cpu"), 0)
+    assert [panel.probe for panel in shown.panels] == ["alpha", "beta"]
+
+
+def test_what_is_not_there(extractor):
+    """A missing step lists those there are, a missing sentence the range."""
+    with pytest.raises(SpecError, match="no step '7': it has best, last, 0, 10, 20, 30"):
+        see(extractor, 0, at="7")
+    with pytest.raises(UnknownNameError, match=r"unknown sentence of the validation split '20'.* 0 to 19"):
+        see(extractor, 20)
+
+
+def test_which_run_is_shown(run_tiny, tiny_registry, tmp_path):
+    """A of the latest group, a run by its name; without runs a sentence."""
+    first, second = run_tiny(seed=0), run_tiny(seed=1)
+    uniform = run_tiny(seed=0, attention="uniform")
+    finder = Finder(tmp_path / "runs", tiny_registry)
+    assert run_to_show(finder, None).path == first.path
+    assert run_to_show(finder, second.name).path == second.path
+    for run in (first, second):
+        run.remove()
+    assert run_to_show(Finder(tmp_path / "runs", tiny_registry), None).path == uniform.path
+    with pytest.raises(RunError, match="there are no runs"):
+        run_to_show(Finder(tmp_path / "nothing", tiny_registry), None)
+
+
+def test_new_steps_follow_a_run_until_it_ends(tiny_run):
+    """Each newest step once, in order; the end is when nobody holds the run, and what was saved last is not missed."""
+    names = {step: tiny_run.checkpoint(step) for step in tiny_run.steps()}
+    for step in (10, 20, 30):
+        names[step].rename(names[step].with_suffix(".later"))
+    seen = []
+    with tiny_run.lock():
+        following = new_steps(tiny_run, pause=0.01)
+        for step in (0, 20):
+            names[step].with_suffix(".later").rename(names[step]) if step else None
+            seen.append(next(following))
+        names[30].with_suffix(".later").rename(names[30])
+    assert [*seen, *following] == [0, 20, 30]
