@@ -152,7 +152,8 @@ def _notes(options: Any, table: Published | None) -> list[str]:
         "for in β-uf. An asterisk: no checkpoint of another seed agrees better, so ξ is ξ*.",
         "Low and high: 95 % over sentences, the maximum over checkpoints taken inside each resample; for ξ the ends of "
         "A's interval, read off the same curve. Mean and sd: every learned run as A in turn, the others as B, C and so "
-        "on. Far: the paper's number is outside both that interval and the range across seeds.",
+        "on. Far: the paper's number is outside both that interval and the range across seeds; the paper prints no "
+        "uncertainty of its own, so with few seeds of ours far says little.",
         "Chance is the exact expectation of A(α, α̂) under random order, averaged over checkpoints.",
         f"The paper's numbers: {table.source}, {table.label} in its source."
         if table

@@ -58,10 +58,8 @@ class LabelledSource:
     training_defaults: ClassVar[Mapping[str, Any]] = PUBLISHED
     training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = PROXY
     source: ClassVar[Source]
-    labels: ClassVar[Mapping[str, int]] = {
-        "0": 0,
-        "1": 1,
-    }  # what the label column says; examples of others are left out
+    labels: ClassVar[Mapping[str, int]] = {"0": 0, "1": 1}  # what the label column says
+    left_out: ClassVar[tuple[str, ...]] = ()  # what it may say besides, of examples that are not wanted
     names: ClassVar[tuple[str, str]] = ("negative", "positive")
     split_underscores: ClassVar[bool] = False
     drop_numbers: ClassVar[bool] = False
@@ -87,6 +85,13 @@ class LabelledSource:
 
     def _examples(self, table: Table) -> Examples:
         label, text = self.source.columns
+        unknown = set(table[label]) - {*self.labels, *self.left_out}
+        if unknown:
+            first = next(i for i, found in enumerate(table[label]) if found in unknown)
+            raise CorpusError(
+                f"{self.source.name} has the label {table[label][first]!r} in example {first + 1} of a file: expected "
+                f"are {', '.join([*self.labels, *self.left_out])}"
+            )
         kept = [(t, self.labels[y]) for y, t in zip(table[label], table[text], strict=True) if y in self.labels]
         texts, labels = [text for text, _ in kept], [label for _, label in kept]
         examples = read_examples(texts, labels, split_underscores=self.split_underscores)
@@ -151,6 +156,7 @@ class AgNews(LabelledSource):
         paper=(60000, 40, 3800, 40, 31065),
     )
     labels: ClassVar[Mapping[str, int]] = {"0": 0, "2": 1}
+    left_out = ("1", "3")
     names = ("world", "business")
     drop_numbers = True
 
@@ -182,6 +188,7 @@ class Sst(LabelledSource):
         note="validated on the test file; the paper's counts are not those of the standard split",
     )
     labels: ClassVar[Mapping[str, int]] = {"0": 0, "1": 0, "3": 1, "4": 1}
+    left_out = ("2",)
 
 
 class Amazon(LabelledSource):
@@ -210,6 +217,7 @@ class Yelp(LabelledSource):
         paper=(88821, 74, 4000, 74, 41368),
     )
     labels: ClassVar[Mapping[str, int]] = {"1": 0, "2": 0, "4": 1, "5": 1}
+    left_out = ("3",)
 
 
 class Sms(LabelledSource):
