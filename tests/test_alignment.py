@@ -111,6 +111,17 @@ def test_the_tasks_own_gold(tiny_run, wishes):
     assert score(align("gold", aligner=aligner), gold).aer == 0
 
 
+def test_gold_is_that_of_the_run_that_is_aligned(run_tiny, wishes):
+    """Not that of the latest run, which may be of another corpus."""
+    first = run_tiny(name="first", steps=5)
+    run_tiny(name="second", options={"variety": 1}, steps=5)
+    aligner = Aligner(**wishes)
+    assert score(align(f"{first.name}:alpha@last", aligner=aligner), aligner.gold()).sentences == 20
+    words = align(f"{first.name}:alpha@last", aligner=aligner).text[0][0]
+    assert words == align(f"{first.name}:beta@last", **wishes).text[0][0]
+    assert aligner.gold().text[0][0] == words
+
+
 def test_saved_signals_and_links_are_read(tiny_run, wishes, tmp_path):
     """A signal file has the words of the latest run; a file of links is links."""
     links = align("alpha@last", **wishes)

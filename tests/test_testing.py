@@ -496,6 +496,13 @@ class OddLinks(TinyTask):
         return replace(corpus, splits={**corpus.splits, "test": wild})
 
 
+class WordsBeyond(TinyTask):
+    def load(self, options: Any) -> Corpus:
+        corpus = super().load(options)
+        split = corpus.split("test")
+        return replace(corpus, splits={**corpus.splits, "test": replace(split, x_text=[("a",)] * len(split))})
+
+
 class LooseTask(TinyTask):
     @dataclass
     class Options(TinyTask.Options.__bases__[0]):  # type: ignore[misc, name-defined]
@@ -536,6 +543,7 @@ def streaming(stream: Any) -> type:
         (LinksOutside, "example 0 has a link to a position that it does not have"),
         (FewLinks, "2 inputs and 1 lists of links"),
         (OddLinks, "split test has links that are not (t, l, 1 if sure else 0)"),
+        (WordsBeyond, "the words of split test do not fit: sentence 0 has tokens of word"),
         (LooseTask, "decorate Options with @dataclass(frozen=True)"),
         (streaming(OneBatch()), "stream train gives the same batch at every step"),
         (streaming(Dice()), "stream train gives another batch for the same seed and step"),
@@ -567,6 +575,17 @@ def test_a_good_probe_passes(tiny_registry: Registry) -> None:
 
     check_probe(spread, model="tiny-model", registry=tiny_registry)
     check_probe("delta", model="tiny-model", registry=tiny_registry)
+
+
+def test_a_probe_is_pooled_as_can_be(tiny_registry: Registry) -> None:
+    """A rule that there is not is told before anybody asks for words."""
+
+    def middling(model: Any, batch: Batch) -> Tensor:
+        return alpha(model, batch)
+
+    middling.pooling = ("sum", "median")  # type: ignore[attr-defined]
+    with pytest.raises(ContractError, match="pooling must be two of sum, mean, max, joint"):
+        check_probe(middling, model="tiny-model", registry=tiny_registry)
 
 
 def test_a_probe_may_say_minus_infinity(tiny_registry: Registry) -> None:

@@ -59,6 +59,23 @@ PARALLEL = [
 ]
 
 
+GOLD = {"de-en_europarl_rwth508": 9, "en-fr_hansards447": 12, "en-es_xlwa_dev": 4, "en-es_xlwa_test": 5}
+BESIDE_GOLD = [("europarl-de-en", ("de", "en")), ("tatoeba-en-es", ("en", "es"))]
+
+
+def make_gold(folder: Path, rng: np.random.Generator) -> None:
+    """Sentences aligned word by word, and text to train on."""
+    for stem, size in GOLD.items():
+        made = [(x.split(), y.split()) for x, y, _ in sentences(rng, size)]
+        links = [[i, i] for i in range(6)]
+        rows = [{"src": x, "tgt": y, "sure": links, "possible": []} for x, y in made]
+        write_table(folder / "alignment-gold" / f"{stem}.jsonl.xz", rows)
+    for name, (one, other) in BESIDE_GOLD:
+        for split, size in (("train", 40), ("validation", 8)):
+            rows = [{one: x, other: y} for x, y, _ in sentences(rng, size)]
+            write_table(folder / name / f"{split}.tsv.xz", rows)
+
+
 def make_data(folder: Path) -> Path:
     """All of them."""
     rng = np.random.default_rng(0)
@@ -74,4 +91,5 @@ def make_data(folder: Path) -> Path:
         for file in files:
             made = sentences(rng, SIZES[file.partition(".")[0]])
             write_table(folder / name / file, [{"id": i, one: x, other: y} for i, (x, y, _) in enumerate(made)])
+    make_gold(folder, rng)
     return folder

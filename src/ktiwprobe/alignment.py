@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ktiwprobe.address import Finder, read_spec
 from ktiwprobe.agreement import resamples
 from ktiwprobe.errors import CorpusError, SpecError, UnknownNameError, UsageError
+from ktiwprobe.extraction import Extractor
 from ktiwprobe.linking import ONE_WAY, above, columns_linked, combine, read_method, rows_linked
 from ktiwprobe.links import Links, read_links
 from ktiwprobe.pooling import LEVELS, over_words
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.registry import Registry, build_registry
-from ktiwprobe.run import runs_folder
+from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.signals import SUFFIXES, Signal, load_signal
 from ktiwprobe.specs import Spec
 
@@ -194,6 +195,7 @@ class Aligner:
         if level not in LEVELS:
             raise UnknownNameError("level", level, LEVELS)
         self.level, self.registry = level, registry or build_registry()
+        self._run: Run | None = None
         self.finder = Finder(runs_folder(runs), self.registry, task=task, split=split, device=device, progress=progress)
 
     def find(self, what: str | Signal | Links) -> Signal | Links:
@@ -209,21 +211,26 @@ class Aligner:
             return self._pooled(load_signal(spec.file))
         if spec.gold:
             return self.gold()
+        self._run = self._run or self.finder.run_of(spec)
         (signal,) = self.finder.signals(self._one_step(spec))
         return self._pooled(signal)
+
+    def _extractor(self) -> Extractor:
+        """Of the run that was found first, else of the latest: whose words and gold are meant where no run is named."""
+        return self.finder.extractor(self._run or self.finder.group()[-1])
 
     def gold(self, path: str = "gold", *, index: int = 0, reverse: bool = False) -> Links:
         """Gold links from a file, or the task's own; `reverse` if the file has the target's words first."""
         if path != "gold":
             links = read_links(Path(path), index=index)
             return links.reversed() if reverse else links
-        extractor = self.finder.extractor(self.finder.group()[-1])
-        signal = self._pooled(extractor.gold()).one_site()
+        signal = self._pooled(self._extractor().gold()).one_site()
         links = above(signal, 0.5)
         values = links.cells.values
         row = signal.first_rows[links.sentence] + values[:, 1]
         sure = signal.values[0][signal.starts[row] + values[:, 0]] == 1
-        return Links.at(links.sentence, np.stack([*values.T[:2], sure.astype(np.int64)], 1), len(links), "gold")
+        cells = np.stack([*values.T[:2], sure.astype(np.int64)], 1)
+        return Links.at(links.sentence, cells, len(links), "gold", links.text)
 
     def _one_step(self, spec: Spec) -> Spec:
         """Alignments are of one checkpoint."""
@@ -236,7 +243,7 @@ class Aligner:
     def _pooled(self, signal: Signal) -> Signal:
         if signal.meta.get("level") == "word":
             return signal
-        words = signal.words or (lambda: self.finder.extractor(self.finder.group()[-1]).words)
+        words = signal.words or (lambda: self._extractor().words)
         if self.level == "token":
             return over_words(replace(signal, words=lambda: words().by_token()))
         return over_words(replace(signal, words=words))

@@ -105,7 +105,7 @@ def over_words(signal: Signal) -> Signal:
         raise CorpusError(f"{signal.name} does not know the words of its tokens: extract it from a run")
     words: Words = signal.words()
     cells = _Cells.of(signal, words)
-    over_inputs, over_outputs = _checked(signal)
+    over_inputs, over_outputs = check_pooling(signal)
     cells = cells.pooled(cells.row, over_inputs)  # the pieces of an input word, for each output token
     cells = cells.pooled(cells.output_word, over_outputs)
     lengths, columns, values = cells.laid_out(words, full=signal.columns is None)
@@ -182,7 +182,7 @@ def _log_odds(log_p: Floats) -> Floats:
         return np.asarray(log_p - np.log(-np.expm1(np.minimum(log_p, -1e-300))))
 
 
-def _checked(signal: Signal) -> tuple[str, str]:
+def check_pooling(signal: Signal) -> tuple[str, str]:
     """How the signal's probe says that it is pooled."""
     said: Any = signal.meta.get("pooling", DEFAULT)
     legal = ("sum", "mean", "max", "joint")

@@ -119,29 +119,6 @@ def test_plain_words_know_their_words():
     assert UNK in ids[0]
 
 
-@pytest.fixture
-def gold_folder(tmp_path, monkeypatch):
-    """The layout of the sets aligned by people, with invented sentences."""
-    rng = np.random.default_rng(3)
-    for stem, size in (
-        ("de-en_europarl_rwth508", 9),
-        ("en-fr_hansards447", 12),
-        ("en-es_xlwa_dev", 4),
-        ("en-es_xlwa_test", 5),
-    ):
-        rows = [
-            {"src": x.split(), "tgt": y.split(), "sure": [[i, i] for i in range(6)], "possible": []}
-            for x, y, _ in texts.sentences(rng, size)
-        ]
-        texts.write_table(tmp_path / "data" / "alignment-gold" / f"{stem}.jsonl.xz", rows)
-    for name, one, other in (("europarl-de-en", "de", "en"), ("tatoeba-en-es", "en", "es")):
-        for split, size in (("train", 40), ("validation", 8)):
-            rows = [{one: x, other: y} for x, y, _ in texts.sentences(rng, size)]
-            texts.write_table(tmp_path / "data" / name / f"{split}.tsv.xz", rows)
-    monkeypatch.setenv("KTIWPROBE_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize(
     ("options", "sizes", "linked"),
     [
@@ -151,15 +128,22 @@ def gold_folder(tmp_path, monkeypatch):
         ({"pair": "en-fr", "tokens": "words"}, (12, 12, 12), ("validation", "test")),
     ],
 )
-def test_sets_aligned_by_people(gold_folder, options, sizes, linked):
+def test_sets_aligned_by_people(data_folder, options, sizes, linked):
     """Text of the languages to train on, the test sentences among it unless told otherwise, and links where known."""
     corpus = AlignmentGold().load(AlignmentGold.Options(**{"pieces": 60, **options}))
     assert tuple(len(corpus.split(name)) for name in ("train", "validation", "test")) == sizes
     assert tuple(name for name in corpus.splits if corpus.split(name).links is not None) == linked
 
 
-def test_a_pair_without_text_needs_its_test_sentences(gold_folder):
+def test_a_pair_without_text_needs_its_test_sentences(data_folder):
     """Of French only the set itself is at hand."""
     with pytest.raises(OptionError, match="pass -o with_test=true"):
         AlignmentGold().load(AlignmentGold.Options(pair="en-fr", with_test=False))
-    assert AlignmentGold().needs().files == ("de-en_europarl_rwth508.tsv",)
+
+
+def test_a_set_that_is_not_here_says_what_to_put_where(data_folder):
+    """The folders looked in, and what the file must have."""
+    assert AlignmentGold().needs().files == ("de-en_europarl_rwth508.jsonl",)
+    assert AlignmentGold().needs().folder == data_folder / "alignment-gold"
+    with pytest.raises(CorpusError, match=r"there is no en-nl_xlwa_dev.jsonl in .*alignment-gold or .*: put it there"):
+        AlignmentGold().load(AlignmentGold.Options(pair="en-nl"))

@@ -15,9 +15,9 @@ from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.links import Links, read_links
 from ktiwprobe.textfiles import kind_of, read_lines
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.files import KINDS, existing, read_table
+from ktiwprobe_paper.text.files import KINDS, existing, read_table, with_compression
 from ktiwprobe_paper.text.pieces import PlainWords
-from ktiwprobe_paper.text.sources import Source
+from ktiwprobe_paper.text.sources import Source, data_folders
 from ktiwprobe_paper.text.translation import Pairs, TranslationOptions, make_corpus, nine_to_one
 
 PARTS = {"train": "", "validation": "validation_", "test": "test_"}  # how the options of each begin
@@ -142,30 +142,41 @@ def _reversed(pairs: Pairs) -> Pairs:
     return Pairs(pairs.target, pairs.source, links)
 
 
-GOLD_COLUMNS = ("src", "tgt", "sure", "possible")
+FOLDER = "alignment-gold"
 
 
 @dataclass(frozen=True)
 class GoldSet:
     """Sets of one pair of languages by split, and text of the pair to train on."""
 
-    stems: tuple[tuple[str, str], ...]
+    stems: Mapping[str, str]
     text: Source | None = None
 
     @property
-    def gold(self) -> Source:
-        """Where the sets are."""
-        return Source("alignment-gold", GOLD_COLUMNS, tuple(dict(self.stems)), self.stems)
+    def names(self) -> tuple[str, ...]:
+        """Of the files."""
+        return tuple(f"{stem}.jsonl" for stem in self.stems.values())
+
+    def file(self, split: str) -> Path:
+        """The set of a split."""
+        name = f"{self.stems[split]}.jsonl"
+        places = [place / FOLDER for place in data_folders()]
+        if found := next(filter(None, (with_compression(place / name) for place in places)), None):
+            return found
+        raise CorpusError(
+            f"there is no {name} in {' or '.join(map(str, places))}: put it there (also .xz or .gz), an object a line "
+            "with src, tgt, sure and possible, or say where it is with --data DIR"
+        )
 
 
 SETS = {
-    "de-en": GoldSet((("test", "de-en_europarl_rwth508"),), Source("europarl-de-en", ("de", "en"))),
-    "en-fr": GoldSet((("test", "en-fr_hansards447"),)),
+    "de-en": GoldSet({"test": "de-en_europarl_rwth508"}, Source("europarl-de-en", ("de", "en"))),
+    "en-fr": GoldSet({"test": "en-fr_hansards447"}),
     "en-es": GoldSet(
-        (("validation", "en-es_xlwa_dev"), ("test", "en-es_xlwa_test")), Source("tatoeba-en-es", ("en", "es"))
+        {"validation": "en-es_xlwa_dev", "test": "en-es_xlwa_test"}, Source("tatoeba-en-es", ("en", "es"))
     ),
     "en-nl": GoldSet(
-        (("validation", "en-nl_xlwa_dev"), ("test", "en-nl_xlwa_test")),
+        {"validation": "en-nl_xlwa_dev", "test": "en-nl_xlwa_test"},
         Source("libreoffice-help-en-nl", ("en", "nl")),
     ),
 }
@@ -186,18 +197,19 @@ class AlignmentGold:
 
     def needs(self) -> DataNeeds:
         """What must be on this machine, for the default pair of languages."""
-        return SETS["de-en"].gold.needs()
+        found = next((place / FOLDER for place in data_folders() if (place / FOLDER).is_dir()), None)
+        return DataNeeds(FOLDER, found, SETS["de-en"].names, ("src", "tgt", "sure", "possible"))
 
     def load(self, options: Options) -> Corpus:
         """Read and tokenise; from the cache if that was done before."""
         chosen = SETS[options.pair]
-        files = [chosen.gold.file(split) for split, _ in chosen.stems]
+        files = [chosen.file(split) for split in chosen.stems]
         if chosen.text:
             files += [chosen.text.file(split) for split in ("train", "validation")]
         return cached_corpus("alignment-gold", asdict(options), files, lambda: self._make(chosen, options))
 
     def _make(self, chosen: GoldSet, options: Options) -> Corpus:
-        gold = {split: _from_gold(chosen.gold.file(split)) for split, _ in chosen.stems}
+        gold = {split: _from_gold(chosen.file(split)) for split in chosen.stems}
         text = {split: _text(chosen, split) for split in ("train", "validation")}
         train = text["train"] or Pairs([], [])
         train = train.chosen(range(len(train.source))[: options.pairs])

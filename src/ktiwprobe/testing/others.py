@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ktiwprobe import metrics
 from ktiwprobe.agreement import as_pairs, make_metric
 from ktiwprobe.data import Batch, Corpus, Split, Stream
+from ktiwprobe.errors import CorpusError
 from ktiwprobe.extraction import probe as run_probe
 from ktiwprobe.options import options_of
+from ktiwprobe.pooling import check_pooling, words_of
 from ktiwprobe.registry import Entry, Owner, Registry, build_registry
 from ktiwprobe.signals import Signal
 from ktiwprobe.testing.case import CLOSE, Case, make_case
@@ -67,6 +69,7 @@ def task_checks(task: Any, *, options: Any = None, registry: Registry | None = N
         labels_are_single,
         same_options_same_corpus,
         links_are_sure_or_possible,
+        words_have_tokens,
         streams_are_pure,
     )
     yield from run_checks(checks, TaskCase(task_class, chosen))
@@ -112,6 +115,18 @@ def links_are_sure_or_possible(case: TaskCase) -> None:
     for name, links in known.items():
         if not np.isin(links.values[:, 2], (0, 1)).all():
             raise Failed(f"split {name} has links that are not (t, l, 1 if sure else 0)")
+
+
+def words_have_tokens(case: TaskCase) -> None:
+    """Where words are told, each token is of a word that its sentence has."""
+    told = {name: split for name, split in case.finite.items() if split.x_words is not None}
+    if not told:
+        raise Skipped("the task does not tell its words")
+    for name, split in told.items():
+        try:
+            words_of(split, "tested").counts  # noqa: B018  (counting is what checks)
+        except CorpusError as error:
+            raise Failed(f"the words of split {name} do not fit: {error}") from error
 
 
 def streams_are_pure(case: TaskCase) -> None:
@@ -163,8 +178,8 @@ def probe_checks(
 
 
 def probe_gives_cells(case: ProbeCase) -> None:
-    """It returns (B, T, L) or (B, S, T, L) of numbers."""
-    case.signal(case.case.batch)
+    """It returns (B, T, L) or (B, S, T, L) of numbers, and says how they are pooled, if it says so, as can be."""
+    check_pooling(case.signal(case.case.batch))
 
 
 def probe_ignores_padding(case: ProbeCase) -> None:
