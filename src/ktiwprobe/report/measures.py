@@ -56,12 +56,12 @@ def comparisons(finder: Reader) -> list[Comparison]:
     classifies = finder.main().record.get("kind") == "classification"
     beside = ("px", "log") if classifies else ("px", "ibm")
     if not finder.attends(finder.main()):
-        return [] if classifies else [Comparison("beta@best", "gold")]
+        return [Comparison("beta@best", "gold")]
     rows = [Comparison("alpha", "beta"), Comparison("alpha", "beta-uf", True), Comparison("alpha", "alpha-hat", True)]
     rows += [Comparison("delta", "beta"), Comparison("delta", "beta-uf"), Comparison("alpha", "alpha-fr")]
     rows += [Comparison("alpha", f"beta-{pick}", True) for pick in beside]
     rows += [Comparison(f"beta-{pick}", "beta-uf") for pick in beside]
-    rows += [] if classifies else [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]
+    rows += [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]
     return rows + [Comparison("alpha", f"{run.path}:alpha") for run in strangers(finder)]
 
 

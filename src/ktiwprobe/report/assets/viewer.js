@@ -58,6 +58,7 @@ class Viewer {
       this.part("panels").replaceChildren(...this.panels.map((panel) => panel.element));
       if (Panel === Heatmap) this.#scrollTogether();
     }
+    this.part("pick").hidden = Panel === Strip;
     this.part("source").textContent = textOf(sentence.source);
     this.part("target").textContent = textOf(sentence.target);
     this.part("number").textContent = `sentence ${sentence.number}`;
