@@ -30,7 +30,7 @@ SHARED = (
 )  # scripts, in the order in which they build on another
 LINES = {
     "beta": style.LINES["beta"],
-    "beta-uf": style.SERIES[3],
+    "beta-uf": style.line_of("beta-uf"),
     "hat": style.LINES["alpha"],
     "p-hat": style.LINES["performance"]._replace(dash=()),
     "p": style.LINES["performance"],
