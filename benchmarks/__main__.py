@@ -21,6 +21,7 @@ MEASUREMENTS = (
     "ibm1",
     "copying",
     "threads",
+    "report",
 )
 for name in MEASUREMENTS:
     print(f"\n== {name}", flush=True)
