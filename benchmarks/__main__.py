@@ -10,6 +10,6 @@ import torch
 
 where = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}"
 print(f"{datetime.date.today()}, {where}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
-for name in ("startup", "metrics", "trainer", "beta", "ibm1", "copying", "threads"):
+for name in ("startup", "metrics", "trainer", "beta", "ibm1", "copying", "threads", "report"):
     print(f"\n== {name}", flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -91,6 +91,16 @@ def test_signals_page() -> None:
         assert "diagonal.jsonl" in type_in(command)
 
 
+def test_report_page() -> None:
+    """The page's code makes a viewer, its command a report of the run that the code trained."""
+    code = blocks(page("report.md"), "python")
+    assert "steps=200" in code
+    code = code.replace("steps=200", f"steps=10, options={dict(size.split('=') for size in SIZES['lstm-seq2seq'])}")
+    exec(compile(code, str(DOCS / "report.md"), "exec"), {})
+    for command in filter(None, blocks(page("report.md"), "sh").splitlines()):
+        assert type_in(command).startswith("story.html: toy-translation")
+
+
 def test_cli_page() -> None:
     """The page's commands work one after another, and every command has a section."""
     text = page("cli.md")

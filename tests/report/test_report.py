@@ -150,6 +150,30 @@ def test_many_checkpoints_are_thinned(run_tiny, story):
     assert f"The slider has {len(steps)} of 61 checkpoints." in render(data)
 
 
+def test_many_heads_have_fewer_steps(run_tiny, story):
+    """Where a model has many heads the slider has fewer steps, so that sentences are left to show."""
+    run_tiny(options={"heads": 10, "checkpoints": "every:1"})
+    (view,) = story()["views"]
+    assert 15 <= len(view["steps"]) <= 16
+    assert len(view["probes"][0]["sites"]) == 10
+
+
+def test_a_stand_in_of_another_corpus_is_left_out(run_tiny, story, tmp_path):
+    """A proxy that reads the corpus in other pieces is not compared, and the page says why."""
+    run_tiny()
+    proxy = run_tiny("bow-proxy", "tiny-task", steps=2)
+    record = json.loads((proxy.path / "run.json").read_text())
+    record["corpus"] = dict.fromkeys(record["corpus"], "0" * 16)
+    (proxy.path / "run.json").write_text(json.dumps(record))
+    data = story()
+    assert (
+        "beta-px would be of tiny-task/bow-proxy-s0, which reads another corpus than tiny-task/tiny-model-s0"
+        in (data["missing"])
+    )
+    assert [run["role"] for run in data["runs"]] == ["the run shown"]
+    assert len(data["dictionary"]["columns"]) == 1
+
+
 def test_surprise_is_the_loss(run_tiny, tiny_registry):
     """Over all outputs, the bits of surprise add up to the loss that the model itself reports, in nats."""
     extractor = Extractor(run_tiny(), tiny_registry, device="cpu")

@@ -11,7 +11,7 @@ from ktiwprobe.cli.common import runs_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIBRARIES = ("torch", "numpy", "scipy", "pandas", "safetensors", "filelock", "rich", "matplotlib")
+LIBRARIES = ("torch", "numpy", "scipy", "pandas", "safetensors", "filelock", "rich", "matplotlib", "jinja2")
 
 
 @click.command("doctor")

@@ -19,7 +19,8 @@ from ktiwprobe.report.measures import MEASURE, Reader
 from ktiwprobe.report.pack import pack
 from ktiwprobe.run import Run
 
-MOST_STEPS = 40  # on the slider; more are thinned evenly
+MOST_STEPS, FEWEST_STEPS = 40, 8  # on the slider; more are thinned evenly, and where there are many heads more so
+MOST_LAYERS = 160  # steps x heads
 MOST_WORDS = 1000  # in the dictionary
 Data = dict[str, Any]
 
@@ -126,18 +127,22 @@ def probes_of(finder: Reader, run: Run) -> tuple[str, ...]:
 
 
 def steps_of(finder: Reader, run: Run) -> list[int]:
-    """The steps that are shown: all, or MOST_STEPS of them, the first, the best and the last included."""
+    """The steps that are shown: all, or an even choice of them, the first, the best and the last included."""
     steps = finder.extractor(run).steps()
-    if len(steps) <= MOST_STEPS:
+    most = min(max(MOST_LAYERS // _sites(run), FEWEST_STEPS), MOST_STEPS)
+    if len(steps) <= most:
         return steps
-    kept = {steps[i] for i in np.linspace(0, len(steps) - 1, MOST_STEPS - 1).round().astype(int)}
+    kept = {steps[i] for i in np.linspace(0, len(steps) - 1, most - 1).round().astype(int)}
     return sorted(kept | {run.best_step()})
+
+
+def _sites(run: Run) -> int:
+    return max(1, len(run.record.get("sites", ())))
 
 
 def _layers(finder: Reader, run: Run) -> int:
     """How many blocks of T x L a sentence has for one run: α has one a site, the others one."""
-    sites, probes = max(1, len(run.record.get("sites", ()))), len(probes_of(finder, run))
-    return len(steps_of(finder, run)) * (sites + probes - 1)
+    return len(steps_of(finder, run)) * (_sites(run) + len(probes_of(finder, run)) - 1)
 
 
 def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
@@ -164,11 +169,11 @@ def dictionary(finder: Reader) -> Data:
     """What each input word stands for, by the β of every kind of run at its best step."""
     uniform = [run for run in finder.group() if run.attention == "uniform"][:1]
     asked = {run.path: run for run in [finder.main(), *uniform, *finder.stand_ins()]}
+    main = finder.extractor(finder.main())  # the others have the same corpus
     columns, tables = [], []
     for run in asked.values():
-        extractor = finder.extractor(run)
-        beta = extractor.signal("beta", "best", progress=finder.progress)
-        tables.append(keywords(extractor.corpus, extractor.part, beta))
+        beta = finder.extractor(run).signal("beta", "best", progress=finder.progress)
+        tables.append(keywords(main.corpus, main.part, beta))
         columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
     often = sorted(tables[0].items(), key=lambda item: (-item[1].count, item[0]))[:MOST_WORDS]
     words = [

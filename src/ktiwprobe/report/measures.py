@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ktiwprobe import agreement
-from ktiwprobe.address import STAND_INS, Finder
+from ktiwprobe.address import Finder, Spec
 from ktiwprobe.agreement import Agreement, make_metric
-from ktiwprobe.errors import SpecError
+from ktiwprobe.errors import CorpusError, SpecError
 from ktiwprobe.run import Run
 from ktiwprobe.style import SYMBOLS
 
@@ -37,6 +37,17 @@ class Reader(Finder):
             self._curve = super().curve(first, others, rule, measure)
         return self._curve
 
+    def stand_ins(self) -> list[Run]:
+        """Models without attention beside the group, as far as they read the same corpus: not in other pieces."""
+        return [run for run in super().stand_ins() if run.record["corpus"] == self.main().record["corpus"]]
+
+    def run_of(self, spec: Spec) -> Run:
+        """The run that a SPEC speaks of, if it can be compared with the others; said before anything is extracted."""
+        run, main = super().run_of(spec), self.main()
+        if run.record["corpus"] != main.record["corpus"]:
+            raise CorpusError(f"{spec.text} would be of {run.name}, which reads another corpus than {main.name}")
+        return run
+
     def rule(self) -> Callable[..., Any]:
         """The metric of the page."""
         return make_metric(self.registry.load("metrics", METRIC), METRIC)
@@ -56,12 +67,12 @@ def comparisons(finder: Reader) -> list[Comparison]:
     classifies = finder.main().record.get("kind") == "classification"
     beside = ("px", "log") if classifies else ("px", "ibm")
     if not finder.attends(finder.main()):
-        return [] if classifies else [Comparison("beta@best", "gold")]
+        return [Comparison("beta@best", "gold")]
     rows = [Comparison("alpha", "beta"), Comparison("alpha", "beta-uf", True), Comparison("alpha", "alpha-hat", True)]
     rows += [Comparison("delta", "beta"), Comparison("delta", "beta-uf"), Comparison("alpha", "alpha-fr")]
     rows += [Comparison("alpha", f"beta-{pick}", True) for pick in beside]
     rows += [Comparison(f"beta-{pick}", "beta-uf") for pick in beside]
-    rows += [] if classifies else [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]
+    rows += [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]
     return rows + [Comparison("alpha", f"{run.path}:alpha") for run in strangers(finder)]
 
 
@@ -77,10 +88,10 @@ def compare(finder: Reader) -> tuple[list[dict[str, Any]], list[str]]:
     for u, v, wanted in comparisons(finder):
         try:
             us, vs = finder.signals_of_both(u, v)
-        except SpecError as error:
+            result, _ = agreement.measure([(a, b) for a in us for b in vs], finder.rule(), METRIC)
+        except (SpecError, CorpusError) as error:  # no such run, or one that reads the corpus in other pieces
             missing += [str(error)] if wanted else []
             continue
-        result, _ = agreement.measure([(a, b) for a in us for b in vs], finder.rule(), METRIC)
         result = finder.in_context(result, finder.rule(), MEASURE)
         rows.append(_row(result, u, v))
     return rows, missing
@@ -101,19 +112,17 @@ def symbol(spec: str) -> str:
 
 def curves(finder: Reader) -> list[dict[str, Any]]:
     """Lines over training steps: agreement of α with β, with β of the uniform run, with α̂, and performance."""
-    a = finder.main()
-    lines = []
+    a, lines = finder.main(), []
     if finder.attends(a):
         for spec in ("beta@max", "beta-uf@max"):
             lines += _agreement_line(finder, spec)
-    hat = passing(finder)
-    if hat:
-        lines.append(_line("A(α, α̂)", "alpha", "another seed", [(s, hat[s][0]) for s in sorted(hat)], "hat"))
-        lines.append(
-            _line("p̂", "performance", f"{MEASURE} of that seed", [(s, hat[s][1]) for s in sorted(hat)], "p-hat")
-        )
-    own = sorted(a.performance(MEASURE).items())
-    return [*lines, _line("p", "performance", f"{MEASURE} of {a.path.name}", own, "p")]
+    if hats := other_seeds(finder):
+        whose = hats[0].path.name if len(hats) == 1 else f"{len(hats)} other seeds, mean"
+        found = finder.curve(finder.learned()[0], hats, finder.rule(), MEASURE)
+        agreeing, performing = ([(step, found[step][i]) for step in sorted(found)] for i in (0, 1))
+        lines.append(_line("hat", "A(α, α̂)", f"α̂ of {whose}", agreeing))
+        lines.append(_line("p-hat", "p̂", f"{MEASURE} of {whose}", performing))
+    return [*lines, _line("p", "p", f"{MEASURE} of {a.path.name}", sorted(a.performance(MEASURE).items()))]
 
 
 def _agreement_line(finder: Reader, spec: str) -> list[dict[str, Any]]:
@@ -124,23 +133,20 @@ def _agreement_line(finder: Reader, spec: str) -> list[dict[str, Any]]:
     found = [(v.meta["step"], agreement.add_up(alpha, v, finder.rule()).value) for v in others]
     points = [(int(step), value) for step, value in found if value is not None]
     label = spec.partition("@")[0]
-    return [_line(f"A(α, {symbol(label)})", "beta", f"β of {others[0].name.partition(':')[0]}", points, label)]
+    whose = others[0].name.partition(":")[0].rpartition("/")[2]
+    return [_line(label, f"A(α, {symbol(label)})", f"β of {whose}", points)]
 
 
-def _line(label: str, look: str, note: str, points: Points, key: str) -> dict[str, Any]:
-    return {"key": key, "label": label, "look": look, "note": note, "points": [[s, v] for s, v in points]}
+def _line(key: str, label: str, note: str, points: Points) -> dict[str, Any]:
+    return {"key": key, "label": label, "note": note, "points": [[step, value] for step, value in points]}
 
 
-def passing(finder: Reader) -> Mapping[int, tuple[float, float]]:
-    """The curve that ξ is read from; empty where there is one seed only."""
-    try:
-        learned = finder.learned()
-    except SpecError:
-        return {}
-    if len(learned) < 2 or not finder.attends(learned[0]):
-        return {}
-    others = learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
-    return finder.curve(learned[0], others, finder.rule(), MEASURE)
+def other_seeds(finder: Reader) -> list[Run]:
+    """The runs that ξ is read from: B, or B to F of a classifier; none where there is one seed only."""
+    learned = sorted((run for run in finder.group() if run.attention == "learned"), key=lambda run: run.seed)
+    if not learned or not finder.attends(learned[0]):
+        return []
+    return learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
 
 
 def per_sentence(finder: Reader, run: Run, steps: list[int]) -> list[list[float | None]]:
@@ -153,8 +159,3 @@ def per_sentence(finder: Reader, run: Run, steps: list[int]) -> list[list[float 
         pairs = zip(sums.top.tolist(), sums.bottom.tolist(), strict=True)
         found.append([top / bottom if bottom else None for top, bottom in pairs])
     return found
-
-
-def stand_in_names() -> dict[str, str]:
-    """The models without attention, by what their β is written as."""
-    return {model: symbol(f"beta-{pick}") for pick, model in STAND_INS.items()}

@@ -30,7 +30,7 @@ SHARED = (
 )  # scripts, in the order in which they build on another
 LINES = {
     "beta": style.LINES["beta"],
-    "beta-uf": style.SERIES[3],
+    "beta-uf": style.line_of("beta-uf"),
     "hat": style.LINES["alpha"],
     "p-hat": style.LINES["performance"]._replace(dash=()),
     "p": style.LINES["performance"],
@@ -173,4 +173,5 @@ def _css() -> Markup:
 def _style() -> dict[str, Any]:
     """What the scripts need to know of how quantities look."""
     pairs = {name: getattr(style, name.upper())._asdict() for name in ("weights", "signed", "gold", "halo")}
-    return {**pairs, "log_odds": style.LOG_ODDS, "symbols": style.SYMBOLS, "meanings": style.MEANINGS}
+    meanings = {**style.MEANINGS, "beta": "probability of the output given that input alone"}  # as the page writes it
+    return {**pairs, "log_odds": style.LOG_ODDS, "symbols": style.SYMBOLS, "meanings": meanings}

@@ -25,7 +25,7 @@ class Bars {
 
   /** Lengths and numbers of a step; `rows` has the row of each probe. */
   paint(rows) {
-    const most = rows.map((row) => Math.max(...rangeOf(row).map(Math.abs)));
+    const most = rows.map(largest);
     for (const [l, line] of [...this.body.children].entries())
       for (const [p, probe] of this.probes.entries()) this.#cell(line.children[p + 1], probe.name, rows[p][l], most[p]);
   }
@@ -33,10 +33,10 @@ class Bars {
   #cell(cell, name, value, most) {
     const [bar, number] = cell.children, share = barOf(name, value, most);
     cell.dataset.value = value;
-    cell.title = sayAll(name, value);
+    cell.title = sayAll(name, value, most);
     bar.className = share < 0 ? "less" : "";
     bar.style.width = `${(100 * Math.abs(share)).toFixed(1)}%`;
-    number.textContent = say(name, value);
+    number.textContent = say(name, value, most);
   }
 }
 

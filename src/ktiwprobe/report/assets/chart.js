@@ -84,7 +84,7 @@ class Chart {
   #chance() {
     const { left, right } = this.frame, y = this.y(DATA.baseline);
     this.svg.append(draw("line", { class: "chance", x1: left, x2: right, y1: y, y2: y }));
-    this.#text(right - 4, y - 4, "chance", "end", "faint");
+    this.#text(right + 3, y + 4, "chance", "start", "faint");
   }
 
   #curve(line) {

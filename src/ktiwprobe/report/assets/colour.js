@@ -39,7 +39,7 @@ function shading(name, byRow) {
     return { scale: "signed", ends: [low, high].map((end) => say(name, end)), at: (value) => signedShade(value, low, high) };
   }
   const most = (low, high) => Math.max(-low, high, 1e-30);
-  return { scale: "signed", ends: ["− largest of its row", "+ largest"], at: (value, low, high) => signedShade(value, -most(low, high), most(low, high)) };
+  return { scale: "signed", ends: ["−max", "+max of its row"], at: (value, low, high) => signedShade(value, -most(low, high), most(low, high)) };
 }
 
 function isWeight(name) {

@@ -62,18 +62,25 @@ function textOf(tokens) {
   return words.some((word) => word.startsWith("▁")) ? words.join("").replaceAll("▁", " ").trim() : words.join(" ");
 }
 
-/** A value as people read it. */
-function say(probe, value) {
+/** A value as people read it; `most` is the largest of its row, beyond 1/1000 of which no digit is true. */
+function say(probe, value, most = 1) {
   if (Number.isNaN(value)) return "not seen";
   if (isLogOdds(probe)) return percent(1 / (1 + Math.exp(-value)));
   if (isWeight(probe)) return value.toFixed(3);
-  return value === -Infinity ? "−∞" : (value < 0 ? "−" : "+") + Math.abs(value).toPrecision(3);
+  if (!Number.isFinite(value)) return "−∞";
+  const digits = Math.min(Math.max(2 - Math.floor(Math.log10(most || 1)), 0), 12);
+  return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 }
 
 /** The same with the log-odds behind a probability. */
-function sayAll(probe, value) {
-  const short = say(probe, value), odds = value === -Infinity ? "−∞" : value.toFixed(2).replace("-", "−");
+function sayAll(probe, value, most) {
+  const short = say(probe, value, most), odds = value === -Infinity ? "−∞" : value.toFixed(2).replace("-", "−");
   return isLogOdds(probe) && !Number.isNaN(value) ? `${short} (log-odds ${odds})` : short;
+}
+
+/** The largest absolute value of some that is finite. */
+function largest(values) {
+  return values.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0);
 }
 
 function percent(p) {

@@ -90,7 +90,7 @@ class Heatmap {
 
   /** Thin lines between the cells. */
   #rule(context) {
-    context.fillStyle = getComputedStyle(this.element).getPropertyValue("--rule");
+    context.fillStyle = getComputedStyle(this.canvas).color; // the style sheet makes it that of rules
     const wide = Math.max(1, Math.round(devicePixelRatio / 2));
     for (let l = 1; l < this.L; l++) context.fillRect(l * this.dots, 0, wide, this.canvas.height);
     for (let t = 1; t < this.T; t++) context.fillRect(0, t * this.dots, this.canvas.width, wide);

@@ -1,5 +1,7 @@
 /* The sentence viewer: heatmaps side by side, a slider over training steps, one row as bars. */
 
+const HINT = "Point at a cell, or move over a heatmap with the arrow keys, to read its values.";
+
 class Viewer {
   /** `root` holds the markup of viewer.html; `moved(step)` hears of every move of the slider. */
   constructor(root, moved = () => {}) {
@@ -58,6 +60,7 @@ class Viewer {
       this.part("panels").replaceChildren(...this.panels.map((panel) => panel.element));
       if (Panel === Heatmap) this.#scrollTogether();
     }
+    this.part("pick").hidden = Panel === Strip;
     this.part("source").textContent = textOf(sentence.source);
     this.part("target").textContent = textOf(sentence.target);
     this.part("number").textContent = `sentence ${sentence.number}`;
@@ -140,10 +143,16 @@ class Viewer {
   point(t, l) {
     this.at = t === undefined ? null : [t, l];
     for (const panel of this.panels) panel.mark(t, l);
-    const { source, target } = DATA.sentences[this.sentence];
-    const parts = this.at ? this.probes.map((probe, i) => `${probe.label} ${sayAll(probe.name, this.values[i][t * source.length + l])}`) : [];
-    const pair = this.at ? [make("bdi", {}, source[l]), " → ", make("bdi", {}, target[t]), ": "] : ["Point at a cell, or move over a heatmap with the arrow keys, to read its values."];
-    this.part("readout").replaceChildren(...pair, parts.join(" · "));
+    this.part("readout").replaceChildren(...(this.at ? this.#read(t, l) : [HINT]));
+  }
+
+  #read(t, l) {
+    const { source, target } = DATA.sentences[this.sentence], L = source.length;
+    const said = this.probes.map((probe, i) => {
+      const row = this.values[i].subarray(t * L, t * L + L);
+      return `${probe.label} ${sayAll(probe.name, row[l], largest(row))}`;
+    });
+    return [make("bdi", {}, source[l]), " → ", make("bdi", {}, target[t]), `: ${said.join(" · ")}`];
   }
 
   /** Let the slider run, or stop it. */
