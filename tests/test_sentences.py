@@ -53,6 +53,14 @@ def test_tokens_and_links_are_the_corpus(extractor, tiny_corpus):
     assert {(m.u, m.v) for m in shown.matches} >= {("alpha", "gold"), ("beta", "gold")}
 
 
+def test_only_the_links_themselves_count_as_gold(extractor, tiny_corpus):
+    """A peak that is on no known link is no match, however long the row is."""
+    shown = see(extractor, 7, ("alpha",))
+    linked = {(t, place) for t, place, _ in tiny_corpus.example("validation", 7).links[:-1]}  # the end is not judged
+    hits = sum((t, int(row.argmax())) in linked for t, row in enumerate(shown.panels[0].values[:-1]))
+    assert shown.matches == (("alpha", "gold", hits, len(linked)),)
+
+
 def test_a_task_without_alignment(extractor):
     """There are no links and nothing is compared with them."""
     extractor.part = replace(extractor.part, links=None)

@@ -136,7 +136,8 @@ def _matches(signals: Mapping[str, Signal], gold: Signal | None) -> list[Match]:
     found = []
     for u, v in PAIRS:
         if u in known and v in known:
-            sums = add_up(known[u], known[v], Agreement())
+            # Of known links 5 % of a long row are all: its zeros tie. There only the links themselves count.
+            sums = add_up(known[u], known[v], Agreement(share=1e-6) if v == "gold" else Agreement())
             found.append(Match(u, v, int(sums.top.sum()), sums.rows))
     return found
 

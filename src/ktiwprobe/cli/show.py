@@ -51,7 +51,7 @@ def command(
     device: str,
     quiet: bool,
 ) -> None:
-    """Show what a run attends to and knows in one sentence, here in the terminal.
+    """Show one sentence of a run in the terminal.
 
     Outputs down, inputs across: a number and a colour for each pair. Without RUN it is the learned run that `agree`
     takes; with --watch the latest.

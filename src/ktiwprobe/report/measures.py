@@ -11,7 +11,7 @@ from ktiwprobe.address import Finder
 from ktiwprobe.agreement import Agreement, make_metric
 from ktiwprobe.errors import CorpusError, SpecError
 from ktiwprobe.run import Run
-from ktiwprobe.specs import STAND_INS, Spec
+from ktiwprobe.specs import Spec
 from ktiwprobe.style import SYMBOLS
 
 METRIC, MEASURE = "agreement", "accuracy"
