@@ -42,7 +42,7 @@ class HfClassifier(HfModel):
         self.last = rows != [0]
 
     def rows(self, batch: Batch) -> Tensor:
-        """The pooled position; of the last kind, as transformers finds it: the last that is not the padding token. (B, 1)"""
+        """The pooled position; if it is the last, as transformers finds it: no padding token stands there. (B, 1)"""
         if not self.last:
             return torch.zeros_like(batch.y)
         place = torch.arange(batch.x.shape[1], device=batch.x.device)

@@ -89,7 +89,7 @@ def recalled(memory: Memory, size: int, count: int) -> Iterator[None]:
 
     with ExitStack() as stack:
         for module, output in memory.items():
-            module.forward = repeat(output)  # type: ignore[method-assign]
+            module.forward = repeat(output)
             stack.callback(module.__dict__.pop, "forward", None)
         yield
 

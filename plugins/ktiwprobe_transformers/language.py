@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from ktiwprobe import Batch, Corpus, option
+from ktiwprobe import Batch, Corpus, Split, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_transformers.loading import load_tokenizer
 from ktiwprobe_transformers.model import HfModel, HfOptions, gated
 from ktiwprobe_transformers.networks import fresh_config, pretrained_config
 from ktiwprobe_transformers.retokenise import retokenised, without_long
-from ktiwprobe_transformers.texts import MASK, as_next_token, as_masked, framed_text
+from ktiwprobe_transformers.texts import MASK, as_masked, as_next_token, framed_text
 
 
 class HfLanguageModel(HfModel):
@@ -35,7 +36,7 @@ class HfLanguageModel(HfModel):
 
 
 class HfCausalLm(HfLanguageModel):
-    """A language model that reads from left to right; by default a small GPT-2. Row t looks at the positions up to t."""
+    """A language model that reads from left to right, by default a small GPT-2; row t looks at positions up to t."""
 
     auto: ClassVar[str] = "AutoModelForCausalLM"
 
@@ -56,11 +57,17 @@ class HfCausalLm(HfLanguageModel):
         return without_long(framed_text(plain, begin, end), options.longest)
 
     @classmethod
+    def list_sites(cls, options: Any) -> list[dict[str, Any]]:
+        """Of a network that does not look ahead."""
+        check_causal(options)
+        return super().list_sites(options)
+
+    @classmethod
     def build(cls, corpus: Corpus, options: Any) -> HfModel:
         """A network whose positions do not look ahead."""
         check_causal(options)
         for name, split in corpus.splits.items():
-            if hasattr(split, "y") and (split.x.lengths != split.y.lengths).any():
+            if isinstance(split, Split) and not np.array_equal(split.x.lengths, split.y.lengths):
                 raise CorpusError(
                     f"the {name} split of task {corpus.task} has texts whose outputs are not one for each position: "
                     "each y must be the token after its x"
@@ -135,14 +142,16 @@ def check_causal(options: Any) -> None:
     looks_ahead = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
     if looks_ahead or config.is_encoder_decoder:
         raise OptionError(
-            f"architecture {config.model_type!r} does not read from left to right: use hf-masked-lm or hf-seq2seq for it"
+            f"architecture {config.model_type!r} does not read from left to right: use hf-masked-lm or hf-seq2seq"
         )
 
 
 def _mask_of(options: Any) -> int:
     tokenizer = load_tokenizer(options.path, remote_code=options.remote_code)
     if tokenizer.mask_token_id is None:
-        raise OptionError(f"the tokenizer of {options.path} has no mask token, which hf-masked-lm fills: use hf-causal-lm")
+        raise OptionError(
+            f"the tokenizer of {options.path} has no mask token, which hf-masked-lm fills: use hf-causal-lm"
+        )
     return int(tokenizer.mask_token_id)
 
 
@@ -151,5 +160,7 @@ def _ends(tokenizer: Any, path: str) -> tuple[int, int]:
     known = [tokenizer.bos_token_id, tokenizer.eos_token_id]
     found = [one for one in known if one is not None]
     if not found:
-        raise OptionError(f"the tokenizer of {path} has no token that begins or ends a text: set its bos_token or eos_token")
+        raise OptionError(
+            f"the tokenizer of {path} has no token that begins or ends a text: set its bos_token or eos_token"
+        )
     return int(found[0]), int(found[-1])

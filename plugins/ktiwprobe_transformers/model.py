@@ -19,9 +19,10 @@ from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.forcing import Force, Key, watching
-from ktiwprobe_transformers.networks import fresh_network, pretrained_network
+from ktiwprobe_transformers.loading import quiet
+from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network
 from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
-from ktiwprobe_transformers.sites import Layer, Place, choose_places, find_layers
+from ktiwprobe_transformers.sites import LOOKS, Layer, Place, choose_places, find_layers
 from ktiwprobe_transformers.tuning import attention_entries, leave_idle_out, slower
 
 TINY = 3  # inputs of the sentence that a model's sites are found with
@@ -37,7 +38,9 @@ class HfOptions:
     hidden: int = option(128, low=1, help="from scratch: width of states")
     heads: int = option(4, low=1, help="from scratch: attention heads of a layer")
     dropout: float = option(0.1, low=0.0, high=1.0, help="from scratch")
-    site: str | None = option(None, help="layers and heads to read and replace: self:-1, self:all, self:3.h5; none: last")
+    site: str | None = option(
+        None, help="layers and heads to read and replace: self:-1, self:all, self:3.h5; none: last"
+    )
     rows: Literal["all", "single"] = option("all", help="outputs whose attention is replaced in one pass")
     memory: int = option(512, low=1, help="megabytes that beta may take beside the model")
     longest: int | None = option(None, low=1, help="tokens above which a sentence is left out; none: all must fit")
@@ -96,7 +99,23 @@ class HfModel(TorchModel):
     def check_kind(cls, corpus: Corpus) -> None:
         """Refuse a corpus that is not for this model."""
         if corpus.kind not in cls.kinds:
-            raise CorpusError(f"task {corpus.task} is {corpus.kind}, and {cls.__name__} is for {' or '.join(cls.kinds)}")
+            raise CorpusError(
+                f"task {corpus.task} is {corpus.kind}, and {cls.__name__} is for {' or '.join(cls.kinds)}"
+            )
+
+    @classmethod
+    def list_sites(cls, options: Any) -> list[dict[str, Any]]:
+        """The attentions of the network that the options mean, without loading its weights."""
+        model = cls(empty_network(cls.auto, options), options, V=2)
+        return [
+            {
+                "site": layer.name,
+                "heads": layer.heads,
+                "looks": LOOKS[layer.group, cls.outputs is not None],
+                "chosen": "yes" if any(place.layer is layer for place in model.places) else "",
+            }
+            for layer in model.layers
+        ]
 
     def settle(self) -> None:
         """Find out what can be known only of a network with weights."""
@@ -135,13 +154,19 @@ class HfModel(TorchModel):
             start = end
         return found
 
+    def read(self, batch: Batch) -> Any:
+        """What no attention at the sites can change, to be given to `logits` as its `state`; None: nothing."""
+        return None
+
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
         """Run the network. (B, T, V)"""
         raise NotImplementedError(f"{type(self).__name__} needs logits(batch, gate=, state=)")
 
     # what the core asks for
 
-    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None) -> Trace:
+    def trace(
+        self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
+    ) -> Trace:
         """Run on `batch` under `attend`; with `rows=single`, each output in a pass in which only its row is forced."""
         if attend is not None and self.forces_one_row:
             return one_row_at_a_time(self, batch, attend, gate)
@@ -190,9 +215,15 @@ class HfModel(TorchModel):
         return Batch(x, torch.ones_like(x, dtype=torch.bool), torch.tensor([TINY]), y, torch.ones_like(y).bool())
 
     @property
+    def text_config(self) -> Any:
+        """The part of the network's config that is about text."""
+        config: Any = self.network.config
+        return config.get_text_config()
+
+    @property
     def pad(self) -> int:
         """The id that stands on padding."""
-        found = getattr(self.network.config.get_text_config(), "pad_token_id", None)
+        found = getattr(self.text_config, "pad_token_id", None)
         return 0 if found is None else int(found)
 
     def padded(self, batch: Batch) -> Tensor:
@@ -200,9 +231,9 @@ class HfModel(TorchModel):
         return batch.x.masked_fill(~batch.x_mask, self.pad)
 
     def _find_layers(self) -> list[Layer]:
-        with torch.no_grad(), evaluating(self.network), watching(self.network, keep_calls=True) as watch:
+        with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, keep_calls=True) as watch:
             self.logits(self.tiny())
-        return find_layers(watch.calls, inputs=TINY, outputs=self.outputs)
+        return find_layers(watch.calls, outputs=self.outputs)
 
 
 @contextmanager

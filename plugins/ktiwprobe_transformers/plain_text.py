@@ -109,7 +109,7 @@ def _lexicon(seed: int) -> tuple[list[str], list[str], list[str]]:
 def _say(rng: np.random.Generator, nouns: Sequence[str], adjectives: Sequence[str], verbs: Sequence[str]) -> list[str]:
     """Subject, verb, often an object, and a full stop."""
     subject, gender = _phrase(rng, nouns, adjectives)
-    text = [*subject, verbs[rng.integers(len(verbs))] + OTHER_ENDS[gender]]
+    text = [*subject, verbs[int(rng.integers(len(verbs)))] + OTHER_ENDS[gender]]
     if rng.random() < 0.8:
         text += _phrase(rng, nouns, adjectives)[0]
     return [*text, "."]
@@ -119,5 +119,5 @@ def _phrase(rng: np.random.Generator, nouns: Sequence[str], adjectives: Sequence
     """Article, noun and up to two adjectives, all of one gender, which every noun has its own."""
     noun = int(rng.zipf(1.3) - 1) % len(nouns)
     gender = noun % len(ARTICLES)
-    more = [adjectives[i] + OTHER_ENDS[gender] for i in rng.integers(len(adjectives), size=rng.integers(3))]
+    more = [adjectives[int(i)] + OTHER_ENDS[gender] for i in rng.integers(len(adjectives), size=rng.integers(3))]
     return [ARTICLES[gender], nouns[noun] + NOUN_ENDS[gender], *more], gender

@@ -5,8 +5,9 @@ Which word each new token is of is kept, so that runs with different tokenizers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,9 @@ def check_lengths(corpus: Corpus, network: nn.Module) -> None:
     """Refuse sentences that are longer than the network's positions go."""
     limit = limit_of(network)
     for name, split in corpus.splits.items() if limit else ():
-        longest = int(max(split.x.lengths.max(initial=0), split.y.lengths.max(initial=0))) if isinstance(split, Split) else 0
+        longest = (
+            int(max(split.x.lengths.max(initial=0), split.y.lengths.max(initial=0))) if isinstance(split, Split) else 0
+        )
         if limit and longest > limit:
             raise CorpusError(
                 f"the {name} split of task {corpus.task} has a sentence of {longest} tokens and "
@@ -116,7 +119,9 @@ def _slow(tokenizer: Any, some: list[list[str]], special: bool, target: bool) ->
     """A tokenizer that does not tell of which word a token is gets one word at a time."""
     key, known = "text_target" if target else "text", {}
     texts = list(dict.fromkeys(word for sentence in some for word in sentence))
-    known = dict(zip(texts, tokenizer(**{key: texts}, add_special_tokens=False)["input_ids"], strict=True)) if texts else {}
+    known = (
+        dict(zip(texts, tokenizer(**{key: texts}, add_special_tokens=False)["input_ids"], strict=True)) if texts else {}
+    )
     ends = tokenizer(**{key: ""}, add_special_tokens=special)["input_ids"]  # all that such tokenizers add is at the end
     made = []
     for sentence in some:
@@ -140,12 +145,11 @@ def _links(split: Split, made: Mapping[str, Any]) -> Ragged | None:
 def _linked(
     links: NDArray[np.int64], before: Sequence[NDArray[np.int64]], after: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    of: list[Callable[[int], NDArray[np.int64]]] = [lambda word, side=side: np.flatnonzero(side == word) for side in after]
-    found = {
-        (int(t), int(l)): int(sure)
-        for old_t, old_l, sure in links
-        if before[0][old_t] >= 0 and before[1][old_l] >= 0
-        for t in of[0](before[0][old_t])
-        for l in of[1](before[1][old_l])
-    }
-    return np.array([(t, l, sure) for (t, l), sure in found.items()], np.int64).reshape(-1, 3)
+    """Every new token of a linked output word with every new token of its input word; (y, x) words come in pairs."""
+    found: dict[tuple[Any, ...], int] = {}
+    for old_t, old_l, sure in links:
+        pair = before[0][old_t], before[1][old_l]
+        if min(pair) >= 0:
+            places = (np.flatnonzero(side == word) for side, word in zip(after, pair, strict=True))
+            found |= {cell: int(sure) for cell in product(*places)}
+    return np.array([(*cell, sure) for cell, sure in found.items()], np.int64).reshape(-1, 3)

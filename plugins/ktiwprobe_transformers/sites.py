@@ -16,7 +16,12 @@ from ktiwprobe.errors import OptionError
 from ktiwprobe_transformers.forcing import Call, Key
 
 PART = re.compile(r"(?P<group>[a-z]+):(?P<layer>-?\d+|all)(?:\.h(?P<head>\d+))?")
-LOOKS = {"enc": "input at input", "self": "input at input", "cross": "output at input"}
+LOOKS = {  # by group and whether there is a decoder
+    ("self", False): "from inputs at inputs",
+    ("enc", True): "from inputs at inputs",
+    ("self", True): "from outputs at outputs",
+    ("cross", True): "from outputs at inputs",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ class Place:
         return [f"{self.layer.name}.h{head}" for head in self.heads]
 
 
-def find_layers(calls: Iterable[Call], *, inputs: int, outputs: int | None = None) -> list[Layer]:
-    """The attentions that were called in a pass over `inputs` positions and, in a decoder, another number `outputs`."""
+def find_layers(calls: Iterable[Call], *, outputs: int | None = None) -> list[Layer]:
+    """The attentions that were called in a pass; a decoder is known by its `outputs`, as many as no input has."""
     layers: list[Layer] = []
     for call in calls:
         group = "self" if outputs is None or call.keys == outputs else "cross" if call.queries == outputs else "enc"
@@ -58,7 +63,7 @@ def find_layers(calls: Iterable[Call], *, inputs: int, outputs: int | None = Non
 
 
 def choose_places(text: str, layers: Sequence[Layer], groups: Sequence[str], model: nn.Module) -> list[Place]:
-    """The places that `text` names, in the order of the model; `groups` are those whose rows are outputs over inputs."""
+    """The places that `text` names, in the order of the model; those of `groups` look from outputs at inputs."""
     heads: dict[str, set[int]] = {}
     for part in text.split(","):
         for layer, chosen in _matches(part.strip(), layers, model):

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import CONFIG_MAPPING, AutoConfig, EncoderDecoderConfig, PretrainedConfig
+from huggingface_hub.errors import StrictDataclassError
+from transformers import CONFIG_MAPPING, EncoderDecoderConfig, PretrainedConfig
 
 from ktiwprobe.data import BOS, EOS, PAD
 from ktiwprobe.errors import OptionError, UnknownNameError
+from ktiwprobe_transformers.loading import load_config
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "hidden": ("hidden_size", "d_model", "n_embd", "dim"),
@@ -44,15 +46,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "attn_pdrop",
     ),
     "positions": ("max_position_embeddings", "n_positions"),
+    "spread": ("init_std", "initializer_range"),
 }
 SPARE = 8  # positions beyond the longest sentence: some architectures count from 2
 
 
 def make_config(text: str, sizes: Mapping[str, Any]) -> PretrainedConfig:
-    """The config of a type such as `bart`, of a pair such as `bert+gpt2`, or of a config.json, which has sizes of its own."""
+    """The config of a type such as `bart`, of a pair such as `bert+gpt2`, or of a config.json with its own sizes."""
     if Path(text).exists():
-        config: PretrainedConfig = AutoConfig.from_pretrained(text)
-        return config
+        return load_config(text, remote_code=False)
     if "+" in text:
         encoder, decoder = (_of_type(name, sizes) for name in text.split("+", 1))
         decoder.is_decoder, decoder.add_cross_attention = True, True
@@ -67,9 +69,21 @@ def _of_type(name: str, sizes: Mapping[str, Any]) -> PretrainedConfig:
         raise OptionError(f"hidden={sizes['hidden']} is not a multiple of heads={sizes['heads']}: make it one")
     cls = CONFIG_MAPPING[name]
     known = cls().to_dict()
-    derived = {"inner": 4 * sizes["hidden"], "width": sizes["hidden"] // sizes["heads"], **sizes}
+    # the usual spread of first weights, 0.02, is for widths near 1000: a small network hardly learns from it
+    derived = {
+        "inner": 4 * sizes["hidden"],
+        "width": sizes["hidden"] // sizes["heads"],
+        "spread": sizes["hidden"] ** -0.5,
+    }
+    derived |= sizes
     values = {key: derived[what] for what, keys in NAMES.items() for key in keys if key in known}
-    config: PretrainedConfig = cls(**values)
+    try:
+        config: PretrainedConfig = cls(**values)
+    except (ValueError, StrictDataclassError) as error:
+        why = " ".join(str(error).split())[:160]
+        raise OptionError(
+            f"architecture {name!r} does not take these sizes ({why}): write a config.json and pass -o config=FILE"
+        ) from error
     return config
 
 

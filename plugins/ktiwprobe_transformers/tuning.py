@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from ktiwprobe.errors import PluginError
 from ktiwprobe_transformers.forcing import Force, watching
 
 if TYPE_CHECKING:
@@ -42,8 +44,17 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
         if free.any():
             found.append(parameter)
             if not free.all() and before:
-                parameter.register_hook(lambda grad, free=free: grad * free.to(grad.device, grad.dtype))
+                parameter.register_hook(partial(_masked, free))  # type: ignore[no-untyped-call]
+    if not found:
+        raise PluginError(
+            f"{type(model.network).__name__} has no weights that only say where {model.sites[0]} looks (they "
+            "serve other layers too): train it without --attention frozen-beta"
+        )
     return found
+
+
+def _masked(free: Tensor, gradient: Tensor) -> Tensor:
+    return gradient * free.to(gradient.device, gradient.dtype)
 
 
 def _gradients(model: HfModel, parameters: list[nn.Parameter], forces: Any) -> tuple[Tensor | None, ...]:
