@@ -32,7 +32,7 @@ class HfClassifier(HfModel):
         network: Any = self.network
         with torch.enable_grad(), evaluating(network), watching(network, keep_calls=True) as watch:
             logits = self.logits(self.tiny())
-        (moved,) = torch.autograd.grad(logits.square().sum(), watch.calls[-1].output)  # (1, L, heads, width)
+            (moved,) = torch.autograd.grad(logits.square().sum(), watch.calls[-1].output)  # (1, L, heads, width)
         rows = moved.abs().sum((0, 2, 3)).nonzero().flatten().tolist()
         if rows not in ([0], [moved.shape[1] - 1]):
             raise PluginError(

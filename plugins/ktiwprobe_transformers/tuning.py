@@ -63,8 +63,8 @@ def _gradients(model: HfModel, parameters: list[nn.Parameter], forces: Any) -> t
 
     with torch.enable_grad(), evaluating(model.network), watching(model.network, forces):
         logits = model.logits(model.tiny())
-    weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)
-    return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)
+        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)
+        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)
 
 
 def slower(model: HfModel, parameters: Iterable[nn.Parameter], *, lr: float, share: float) -> list[dict[str, Any]]:
