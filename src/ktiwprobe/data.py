@@ -153,7 +153,7 @@ class Corpus:
     """What a task loads: finite splits or streams, and what the ids mean."""
 
     task: str
-    kind: Literal["translation", "classification"]
+    kind: Literal["translation", "classification", "text"]  # text: each output is of the input itself
     splits: Mapping[str, Split | Stream]
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]

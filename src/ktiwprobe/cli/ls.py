@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ktiwprobe.cli.common import json_option, load_registry, runs_option
+from ktiwprobe.cli.common import collect_options, json_option, load_registry, options_option, runs_option
 
 Records = list[dict[str, Any]]
 
@@ -16,15 +16,18 @@ Records = list[dict[str, Any]]
 @click.argument("what", required=False, metavar="[KIND|NAME]")
 @json_option
 @runs_option
-def command(what: str | None, as_json: bool, runs: str | None) -> None:
-    """List what is registered, the options of a name, or the runs.
+@options_option
+def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str, ...], config: str | None) -> None:
+    """List what is registered, the options of a name, the runs, or where a model attends.
 
-    KIND is tasks, models, probes, metrics, experiments or runs; NAME is of a task, model or metric.
+    KIND is tasks, models, probes, metrics, experiments, runs or sites; NAME is of a task, model or metric. Options are
+    for sites, and say which model.
 
     \b
     ktiwprobe ls
     ktiwprobe ls runs
     ktiwprobe ls lstm-seq2seq
+    ktiwprobe ls sites -o path=FOLDER
     """
     from ktiwprobe.registry import KINDS
 
@@ -33,6 +36,17 @@ def command(what: str | None, as_json: bool, runs: str | None) -> None:
         click.echo(_shown(rows, keys, as_json) or "no runs yet: ktiwprobe train lstm-seq2seq")
         return
     registry = load_registry()
+    if what == "sites":
+        from ktiwprobe.cli.sites import find_sites
+
+        rows, columns = (
+            find_sites(registry, collect_options(config, pairs)),
+            ("model", "site", "heads", "looks", "chosen"),
+        )
+        click.echo(_shown(rows, columns, as_json) or "no registered model lists its sites")
+        return
+    if pairs or config:
+        raise click.UsageError("options go with `ktiwprobe ls sites`")
     if what not in (None, *KINDS):
         from ktiwprobe.cli.options import describe_options
 

@@ -1,0 +1,91 @@
+"""beta of a Hugging Face model: every position in turn, many positions in one pass, under a limit of memory."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ktiwprobe import Batch, Trace
+from ktiwprobe.probes import log_odds
+from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
+from ktiwprobe_transformers.forcing import Force, watching
+
+if TYPE_CHECKING:
+    from ktiwprobe_transformers.model import HfModel
+
+LOGITS, STATES = (
+    4,
+    16,
+)  # values that one logit and one unit of a state take at most: copies, temporaries, the inner layer
+
+
+def beta_of(model: HfModel, batch: Batch) -> Tensor:
+    """Log-odds of y_t if only l is attended at the model's sites. (B, T, L)"""
+    most = copies_at_once(part(batch, 0, 1), values=values_of(model, batch), megabytes=model.options.memory)
+    pieces = [part(batch, start, start + most) for start in range(0, len(batch.x), most)]
+    return torch.cat([_beta(model, piece, max(1, most // len(piece.x))) for piece in pieces])
+
+
+def values_of(model: HfModel, batch: Batch) -> int:
+    """How many values one sentence takes after the site."""
+    config = model.text_config
+    queries = batch.y.shape[1] if model.outputs else batch.x.shape[1]
+    V = model.V if model.pools else int(config.vocab_size)
+    return queries * (LOGITS * V + STATES * int(config.hidden_size))
+
+
+def part(batch: Batch, start: int, end: int) -> Batch:
+    """Some of the sentences of a batch."""
+    return Batch(*(getattr(batch, field.name)[start:end] for field in fields(Batch)))
+
+
+def _beta(model: HfModel, batch: Batch, at_once: int) -> Tensor:
+    (B, T), L = batch.y.shape, batch.x.shape[1]
+    state = model.read(batch)
+    memory = remember(model.network, model.first, lambda: model.logits(batch, state=state), size=B)
+    single = model.forces_one_row
+    jobs = torch.arange(T * L if single else L, device=batch.x.device)
+    columns = []
+    for some in torch.split(jobs, at_once):
+        scores = _scores(model, batch, state, memory, some % L, some // L if single else None)  # (jobs, B, T)
+        columns.append(scores[torch.arange(len(some)), :, some // L] if single else scores)
+    found = torch.cat(columns)
+    return found.view(T, L, B).permute(2, 0, 1) if single else found.permute(1, 2, 0)
+
+
+def _scores(model: HfModel, batch: Batch, state: Any, memory: Memory, places: Tensor, outputs: Tensor | None) -> Tensor:
+    """Log-odds of all outputs, all weight on each of `places`, at all rows or at that of one output. (jobs, B, T)"""
+    (B, T), L, count = batch.y.shape, batch.x.shape[1], len(places)
+    many = copies(batch, count)
+    forces = model.forces(many, one_hot_rows(places, B, L))
+    if outputs is not None:
+        forces = {key: at_one_row(force, outputs.repeat_interleave(B)) for key, force in forces.items()}
+    with recalled(memory, B, count), watching(model.network, forces):
+        logits = model.logits(many, state=copied(state, B, count))
+    return log_odds(Trace(logits, logits), many).view(count, B, T)
+
+
+def at_one_row(force: Force, outputs: Tensor) -> Force:
+    """The same force at the row of one output of each sentence. (B,)"""
+    index = outputs.unsqueeze(1)
+    return replace(force, rows=index if force.rows is None else force.rows.gather(1, index))
+
+
+def one_row_at_a_time(model: HfModel, batch: Batch, attend: Tensor, gate: Tensor | None) -> Trace:
+    """Each output from a pass in which only its own row attends as told."""
+    (B, T), S = batch.y.shape, len(model.sites)
+    attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape).expand(B, S, T, batch.x.shape[1])
+    traces = [_one_row(model, batch, attend[:, :, t : t + 1], gate, t) for t in range(T)]
+    return Trace(torch.stack([logits for logits, _ in traces], 1), torch.cat([alpha for _, alpha in traces], 2))
+
+
+def _one_row(model: HfModel, batch: Batch, attend: Tensor, gate: Tensor | None, t: int) -> tuple[Tensor, Tensor]:
+    """Logits (B, V) of output t, and the weights used at its row (B, S, 1, L)."""
+    outputs = torch.full((len(batch.y),), t, device=batch.y.device)
+    forces = {key: at_one_row(force, outputs) for key, force in model.forces(batch, attend).items()}
+    with watching(model.network, forces) as watch:
+        logits = model.logits(batch, gate=gate)
+    return logits[:, t], torch.cat([watch.used[place.layer.key] for place in model.places], 1)

@@ -1,0 +1,261 @@
+"""HfModel: what all Hugging Face models share: sites, trace, beta, and which weights learn.
+
+A model of a kind says how it runs (`logits`) and which of its queries are outputs (`rows`); the rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
+from ktiwprobe.errors import CorpusError
+from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
+from ktiwprobe_transformers.forcing import Force, Key, watching
+from ktiwprobe_transformers.loading import quiet
+from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network
+from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
+from ktiwprobe_transformers.sites import LOOKS, Layer, Place, choose_places, find_layers
+from ktiwprobe_transformers.tuning import attention_entries, leave_idle_out, slower
+
+TINY = 3  # inputs of the sentence that a model's sites are found with
+
+
+@dataclass(frozen=True)
+class HfOptions:
+    """Which network, and where to look into it. With a path, the sizes are those of the pretrained model."""
+
+    path: str = option("", help="a pretrained model: its folder, or its name on the hub; none: from scratch")
+    config: str = option("bert", help="architecture from scratch: a type, a pair such as bert+gpt2, or a config.json")
+    layers: int = option(2, low=1, help="from scratch: layers of the encoder, and of the decoder")
+    hidden: int = option(128, low=1, help="from scratch: width of states")
+    heads: int = option(4, low=1, help="from scratch: attention heads of a layer")
+    dropout: float = option(0.1, low=0.0, high=1.0, help="from scratch")
+    site: str | None = option(
+        None, help="layers and heads to read and replace: self:-1, self:all, self:3.h5; none: last"
+    )
+    rows: Literal["all", "single"] = option("all", help="outputs whose attention is replaced in one pass")
+    memory: int = option(512, low=1, help="megabytes that beta may take beside the model")
+    longest: int | None = option(None, low=1, help="tokens above which a sentence is left out; none: all must fit")
+    slower: float = option(0.05, low=0.0, help="pretrained weights learn at this share of lr, new ones at lr")
+    remote_code: bool = option(False, help="run Python code that comes with the weights")
+    pickle: bool = option(False, help="load pickled weights, which can run code")
+
+    def __post_init__(self) -> None:
+        for name in ("path", "config"):  # a run must find its folder from wherever it is probed
+            if (found := Path(getattr(self, name)).expanduser()).exists() and getattr(self, name):
+                object.__setattr__(self, name, str(found.resolve()))
+
+
+class HfModel(TorchModel):
+    """A Hugging Face network that can run under an attention one chooses."""
+
+    Options: ClassVar[type] = HfOptions
+    training_defaults: ClassVar[Mapping[str, Any]] = {"batch": 32, "lr": 1e-3}
+    auto: ClassVar[str]  # the transformers class that makes the network
+    kinds: ClassVar[tuple[str, ...]]  # of corpora
+    groups: ClassVar[tuple[str, ...]] = ("self",)  # of sites that look from outputs at inputs
+    outputs: ClassVar[int | None] = None  # of the tiny sentence, where a decoder has its own
+    pools: ClassVar[bool] = False  # whether one position speaks for all
+
+    def __init__(self, network: nn.Module, options: Any, *, V: int, shift: int = 0) -> None:
+        super().__init__()
+        self.network, self.options, self.V, self.shift = network, options, V, shift
+        self.pretrained: frozenset[str] = frozenset()  # names of the weights that came with the network
+        self.layers = self._find_layers()
+        self.places: list[Place] = []
+        self.look_at(options.site)
+
+    @classmethod
+    def prepare(cls, corpus: Corpus, options: Any) -> Corpus:
+        """The corpus as the network reads it: with a pretrained one's own tokenizer."""
+        read = retokenised(corpus, options, sides=2 if cls.groups == ("cross",) else 1) if options.path else corpus
+        return without_long(read, options.longest)
+
+    @classmethod
+    def build(cls, corpus: Corpus, options: Any) -> HfModel:
+        """The pretrained network, or a fresh one; refuses sentences that are too long for it."""
+        cls.check_kind(corpus)
+        shift = 0 if corpus.joint or cls.groups != ("cross",) else corpus.source_size
+        if options.path:
+            network, came = pretrained_network(cls.auto, corpus, options)
+        else:
+            network, came = fresh_network(cls.auto, corpus, options, shift), frozenset()
+        check_lengths(corpus, network)
+        model = cls(network, options, V=corpus.target_size, shift=shift)
+        model.pretrained = came
+        model.settle()
+        leave_idle_out(model)
+        return model
+
+    @classmethod
+    def check_kind(cls, corpus: Corpus) -> None:
+        """Refuse a corpus that is not for this model."""
+        if corpus.kind not in cls.kinds:
+            raise CorpusError(
+                f"task {corpus.task} is {corpus.kind}, and {cls.__name__} is for {' or '.join(cls.kinds)}"
+            )
+
+    @classmethod
+    def list_sites(cls, options: Any) -> list[dict[str, Any]]:
+        """The attentions of the network that the options mean, without loading its weights."""
+        model = cls(empty_network(cls.auto, options), options, V=2)
+        return [
+            {
+                "site": layer.name,
+                "heads": layer.heads,
+                "looks": LOOKS[layer.group, cls.outputs is not None],
+                "chosen": "yes" if any(place.layer is layer for place in model.places) else "",
+            }
+            for layer in model.layers
+        ]
+
+    def settle(self) -> None:
+        """Find out what can be known only of a network with weights."""
+
+    # where it looks
+
+    def look_at(self, site: str | None) -> None:
+        """Read and replace the attention at `site` from now on; None: at the last that looks from outputs at inputs."""
+        text = site or f"{self.groups[0]}:-1"
+        self.places = choose_places(text, self.layers, self.groups, self.network)
+        self.sites = tuple(name for place in self.places for name in place.names)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing attends after the site: then rows do not meet again, and may all be forced in one pass."""
+        return len(self.places) == 1 and self.places[0].layer is self.layers[-1]
+
+    @property
+    def first(self) -> Key:
+        """The first call that is forced."""
+        return self.places[0].layer.key
+
+    def rows(self, batch: Batch) -> Tensor | None:
+        """Which queries are outputs (B, T); None: all of them, in order."""
+        return None
+
+    def forces(self, batch: Batch, attend: Tensor | None) -> dict[Key, Force]:
+        """What to do at each chosen layer under `attend`, broadcastable to (B, S, T, L)."""
+        if attend is not None and attend.dim() < 4:
+            attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape)
+        rows, found, start = self.rows(batch), {}, 0
+        for place in self.places:
+            end = start + len(place.heads)
+            part = attend if attend is None or attend.shape[1] == 1 else attend[:, start:end]
+            found[place.layer.key] = Force(place.heads, part, rows)
+            start = end
+        return found
+
+    def read(self, batch: Batch) -> Any:
+        """What no attention at the sites can change, to be given to `logits` as its `state`; None: nothing."""
+        return None
+
+    def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
+        """Run the network. (B, T, V)"""
+        raise NotImplementedError(f"{type(self).__name__} needs logits(batch, gate=, state=)")
+
+    # what the core asks for
+
+    def trace(
+        self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
+    ) -> Trace:
+        """Run on `batch` under `attend`; with `rows=single`, each output in a pass in which only its row is forced."""
+        if attend is not None and self.forces_one_row:
+            return one_row_at_a_time(self, batch, attend, gate)
+        with watching(self.network, self.forces(batch, attend)) as watch:
+            logits = self.logits(batch, gate=gate, state=state)
+        return Trace(logits, torch.cat([watch.used[place.layer.key] for place in self.places], 1))
+
+    @property
+    def forces_one_row(self) -> bool:
+        """Whether each output needs a pass of its own."""
+        return self.options.rows == "single" and not self.is_last
+
+    def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
+        """Mean -log p over the real outputs."""
+        if attend is not None:
+            return super().loss(batch, attend=attend)
+        nll = F.cross_entropy(self.logits(batch).flatten(0, 1), batch.y.flatten(), reduction="none")
+        return nll[batch.y_mask.flatten()].mean()
+
+    @torch.no_grad()
+    def beta(self, batch: Batch) -> Tensor:
+        """Log-odds of y_t with the chosen sites on l alone, without running again what comes before them. (B, T, L)"""
+        return beta_of(self, batch)
+
+    def attention_parameters(self) -> list[nn.Parameter]:
+        """The weights that matter only through where the site looks; parts of others are held by a gradient mask."""
+        return attention_entries(self)
+
+    def optimiser(self, parameters: Iterable[nn.Parameter], *, lr: float) -> torch.optim.Optimizer:
+        """Adam; pretrained weights learn more slowly than new ones."""
+        return torch.optim.Adam(slower(self, parameters, lr=lr, share=self.options.slower), lr=lr, fused=True)
+
+    # small passes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.network.parameters()).device
+
+    def tiny(self) -> Batch:
+        """One sentence without meaning, to find things out with."""
+        pad = self.pad
+        ids = [i for i in range(TINY + 1) if i != pad][:TINY]
+        x = torch.tensor([ids], device=self.device)
+        y = torch.zeros(1, self.outputs or 1, dtype=torch.int64, device=self.device)
+        return Batch(x, torch.ones_like(x, dtype=torch.bool), torch.tensor([TINY]), y, torch.ones_like(y).bool())
+
+    @property
+    def text_config(self) -> Any:
+        """The part of the network's config that is about text."""
+        config: Any = self.network.config
+        return config.get_text_config()
+
+    @property
+    def pad(self) -> int:
+        """The id that stands on padding."""
+        found = getattr(self.text_config, "pad_token_id", None)
+        return 0 if found is None else int(found)
+
+    def padded(self, batch: Batch) -> Tensor:
+        """Input ids with the network's own id on padding. (B, L)"""
+        return batch.x.masked_fill(~batch.x_mask, self.pad)
+
+    def _find_layers(self) -> list[Layer]:
+        with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, keep_calls=True) as watch:
+            self.logits(self.tiny())
+        return find_layers(watch.calls, outputs=self.outputs)
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Dropout off for a while."""
+    was = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was)
+
+
+@contextmanager
+def gated(embedding: nn.Module, gate: Tensor | None) -> Iterator[None]:
+    """While it lasts, what `embedding` says of each position is scaled by `gate` (B, L)."""
+    if gate is None:
+        yield
+        return
+    scale = gate.unsqueeze(-1)
+    handle = embedding.register_forward_hook(lambda _module, _args, output: output * scale.to(output.dtype))
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,76 @@
+"""Which weights learn, and how fast; found out by gradients, since every architecture names its weights otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ktiwprobe.errors import PluginError
+from ktiwprobe_transformers.forcing import Force, watching
+
+if TYPE_CHECKING:
+    from ktiwprobe_transformers.model import HfModel
+
+
+def leave_idle_out(model: HfModel) -> None:
+    """Weights that the output does not depend on (a pooler that nobody reads) do not learn."""
+    learning = [p for p in model.network.parameters() if p.requires_grad]
+    for parameter, gradient in zip(learning, _gradients(model, learning, {}), strict=True):
+        if gradient is None:
+            parameter.requires_grad_(False)
+
+
+def attention_entries(model: HfModel) -> list[nn.Parameter]:
+    """The weights of the site's modules that lose all influence once the site's attention is forced.
+
+    Where only a part of a tensor does (queries, keys and values in one, or one head of several), the rest of its
+    gradient is masked, so that an optimiser leaves it alone.
+    """
+    modules = dict.fromkeys(place.layer.key[0] for place in model.places)
+    parameters = [p for module in modules for p in module.parameters()]
+    was = [p.requires_grad for p in parameters]
+    for p in parameters:
+        p.requires_grad_(True)
+    look = torch.tensor([1.0, *[0.0] * (model.tiny().x.shape[1] - 1)], device=model.device)  # legal in every row
+    forces = {place.layer.key: Force(place.heads, look.view(1, 1, 1, -1)) for place in model.places}
+    found = []
+    for parameter, gradient, before in zip(parameters, _gradients(model, parameters, forces), was, strict=True):
+        free = torch.ones_like(parameter, dtype=torch.bool) if gradient is None else gradient == 0
+        parameter.requires_grad_(before)
+        if free.any():
+            found.append(parameter)
+            if not free.all() and before:
+                parameter.register_hook(partial(_masked, free))  # type: ignore[no-untyped-call]
+    if not found:
+        raise PluginError(
+            f"{type(model.network).__name__} has no weights that only say where {model.sites[0]} looks (they "
+            "serve other layers too): train it without --attention frozen-beta"
+        )
+    return found
+
+
+def _masked(free: Tensor, gradient: Tensor) -> Tensor:
+    return gradient * free.to(gradient.device, gradient.dtype)
+
+
+def _gradients(model: HfModel, parameters: list[nn.Parameter], forces: Any) -> tuple[Tensor | None, ...]:
+    """How a sum of logits, each with a weight of its own, depends on `parameters`."""
+    from ktiwprobe_transformers.model import evaluating
+
+    with torch.enable_grad(), evaluating(model.network), watching(model.network, forces):
+        logits = model.logits(model.tiny())
+        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)
+        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)
+
+
+def slower(model: HfModel, parameters: Iterable[nn.Parameter], *, lr: float, share: float) -> list[dict[str, Any]]:
+    """Groups for an optimiser: new weights at `lr`, pretrained ones at a share of it."""
+    came = {id(p) for name, p in model.network.named_parameters() if name in model.pretrained}
+    groups: list[dict[str, Any]] = [{"params": [], "lr": lr}, {"params": [], "lr": lr * share}]
+    for parameter in parameters:
+        groups[id(parameter) in came]["params"].append(parameter)
+    return [group for group in groups if group["params"]]
