@@ -18,7 +18,7 @@ from ktiwprobe.extraction import Extractor
 from ktiwprobe.registry import Registry
 from ktiwprobe.report import viewer_html
 from ktiwprobe.run import find_runs
-from ktiwprobe.signals import Signal
+from ktiwprobe.signals import Signal, make_signal
 
 BOTH = pytest.mark.parametrize("size", ["wide", "phone"])
 
@@ -258,6 +258,21 @@ def test_a_classifier_shows_its_text(page, reports, hostile_registry):
     true = shown_rows(stored(reports, "label", hostile_registry, step), number, 0)
     assert len(words) == len(true)
     assert close(bars(browser), true)
+
+
+def test_a_long_text_is_painted_where_it_is_seen(browser, tmp_path):
+    """Of a text of 300 words the bars in view hold the values, and those further down do once they are scrolled to."""
+    values = np.random.default_rng(0).random(300)
+    signal = make_signal(values, np.array([300]), np.array([1]), meta={"name": "r:alpha@0", "probe": "alpha"})
+    (tmp_path / "long.html").write_text(f"<!doctype html><meta charset=utf-8><body>{viewer_html(signal)}", "utf-8")
+    browser.get((tmp_path / "long.html").as_uri())
+    browser.switch_to.frame(0)
+    seen = "const box = document.querySelector('.bars'); box.scrollTop = arguments[0];"
+    look = "setTimeout(() => arguments[1](document.querySelectorAll('.bars td')[arguments[0]].dataset.value), 200)"
+    for place, scroll in ((0, 0), (299, 10_000), (150, 150 * 30)):
+        browser.execute_script(seen, scroll)
+        assert float(browser.execute_async_script(look, place)) == pytest.approx(values[place], abs=0.003)
+    browser.switch_to.default_content()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -89,7 +89,7 @@ class _Commands(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="ktiwprobe", message="%(prog)s %(version)s")
+@click.version_option(package_name="ktiwprobe", message="ktiwprobe %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Probe attention models: what does a model know, when did it learn it, and does its attention follow?

@@ -1,5 +1,7 @@
 /* One output's row as bars, a line for each input; also what a screen reader reads in place of the heatmaps. */
 
+const LINE = 30, LINES_SEEN = 26; // height of a line, and how many the box shows with some to spare: as in page.css
+
 class Bars {
   constructor(probes) {
     this.probes = probes;
@@ -9,6 +11,7 @@ class Bars {
     const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "input"), ...heads));
     this.element = make("div", { className: "bars", tabIndex: 0, role: "region", ariaLabel: "values of the chosen output" },
       make("table", {}, this.caption, head, this.body));
+    this.element.addEventListener("scroll", () => this.#paintVisible(), { passive: true });
   }
 
   /** Lines for the inputs of another sentence or row. */
@@ -16,27 +19,31 @@ class Bars {
     const known = new Set((links ?? []).filter((link) => link[0] === t).map((link) => link[1]));
     this.caption.replaceChildren("The row of ", make("b", { dir: "auto" }, target[t]), `, output ${t + 1} of ${target.length}`);
     this.body.replaceChildren(...source.map((token, l) => {
-      const cells = this.probes.map(() => make("td", {}, make("i", {}), make("span", {})));
-      const head = make("th", { scope: "row", dir: "auto", className: known.has(l) ? "gold" : "" }, token);
-      if (known.has(l)) head.title = "linked in the known alignment";
+      const cells = this.probes.map(() => make("td", {}, make("i", {}), make("span", {}, "–")));
+      const head = make("th", { scope: "row", dir: "auto", className: known.has(l) ? "gold" : "", title: token }, token);
       return make("tr", {}, head, ...cells);
     }));
   }
 
   /** Lengths and numbers of a step; `rows` has the row of each probe. */
   paint(rows) {
-    const most = rows.map(largest);
-    for (const [l, line] of [...this.body.children].entries())
-      for (const [p, probe] of this.probes.entries()) this.#cell(line.children[p + 1], probe.name, rows[p][l], most[p]);
+    this.rows = rows;
+    this.#paintVisible();
+  }
+
+  /** Only the lines that can be seen: a text of hundreds of words must not make the slider wait. */
+  #paintVisible() {
+    const first = Math.max(0, Math.floor(this.element.scrollTop / LINE) - 3), most = this.rows.map(largest);
+    for (let l = first; l < Math.min(first + LINES_SEEN, this.body.children.length); l++)
+      for (const [p, probe] of this.probes.entries()) this.#cell(this.body.children[l].children[p + 1], probe.name, this.rows[p][l], most[p]);
   }
 
   #cell(cell, name, value, most) {
     const [bar, number] = cell.children, share = barOf(name, value, most);
     cell.dataset.value = value;
-    cell.title = sayAll(name, value, most);
     bar.className = share < 0 ? "less" : "";
-    bar.style.width = `${(100 * Math.abs(share)).toFixed(1)}%`;
-    number.textContent = say(name, value, most);
+    bar.style.scale = `${Math.abs(share).toFixed(3)} 1`; // a width would lay the whole table out again
+    number.firstChild.data = say(name, value, most);
   }
 }
 

@@ -25,7 +25,9 @@ class Strip {
     const colours = rampOf(how.scale), [low, high] = rangeOf(values);
     for (const [l, word] of this.words.entries()) {
       const unseen = Number.isNaN(values[l]), colour = colours[how.at(values[l], low, high)];
-      word.style.background = unseen ? "none" : css(colour);
+      const ground = unseen ? "transparent" : css(colour);
+      if (word.ground === ground) continue; // most words of a long text stay as they were
+      word.ground = word.style.backgroundColor = ground;
       word.style.color = unseen ? "inherit" : inkOn(colour);
     }
     Heatmap.prototype.explain.call(this, how);
