@@ -74,7 +74,8 @@ def command(
     \b
     ktiwprobe align --u alpha --out alpha.align
     ktiwprobe align --u beta --gold gold
-    ktiwprobe align --u there-s0:alpha@last --v back-s0:alpha@last --gold people.align --gold-index 1
+    ktiwprobe align --u beta --gold people.align --gold-index 1
+    ktiwprobe align --u there:alpha@last --v back:alpha@last --split test
     ktiwprobe align --u forward.align --v backward.align --method mutual
     """
     from ktiwprobe.alignment import Aligner, align, score
