@@ -45,9 +45,8 @@ def command(
     extractor = Extractor(found, registry, split=split, device=device)
     steps = found.steps() if at == "all" else [extractor.step(at)]
     progress = make_progress(quiet)
-    attends = probes or hasattr(registry.load("models", extractor.recipe.model), "trace")
     for step in steps:
-        for probe in probes or (("alpha", "beta", "delta") if attends else ("alpha", "beta")):
+        for probe in probes or (("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")):
             signal = extractor.signal(probe, step, progress=progress)
             click.echo(
                 f"{signal.name}: {len(signal)} sentences, {len(signal.lengths)} rows, {signal.values.size} values"
