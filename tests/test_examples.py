@@ -47,3 +47,18 @@ def test_the_notebook_runs_and_shows_itself(tmp_path: Path, monkeypatch: pytest.
     assert sum("text/html" in data for data in shown) == 7
     assert sum("<iframe" in data.get("text/html", "") for data in shown) == 2
     assert "image/svg+xml" in shown[-1]
+
+
+def test_a_training_of_ones_own_is_traced_and_compared(tmp_path: Path) -> None:
+    """examples/trace_my_training.py trains two seeds with a Trainer, records both and compares them."""
+    small = ["--steps", "6", "--sentences", "8"]
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/trace_my_training.py", "--out", tmp_path, *small],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "recorded at steps [0, 4, 6]" in done.stdout
+    for word in ("my-bart-s0:alpha", "my-bart-s1:beta", "ξ"):
+        assert word in done.stdout

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ktiwprobe.extraction import extract, probe
     from ktiwprobe.options import option
     from ktiwprobe.protocols import AttentionModel, Model, Task, Trace
+    from ktiwprobe.recording import Recorder
     from ktiwprobe.registry import build_registry
     from ktiwprobe.run import Run
     from ktiwprobe.signals import Signal
@@ -42,6 +43,7 @@ _HOMES = {
     "extraction": ("extract", "probe"),
     "options": ("option",),
     "protocols": ("AttentionModel", "Model", "Task", "Trace"),
+    "recording": ("Recorder",),
     "registry": ("build_registry",),
     "run": ("Run",),
     "signals": ("Signal",),
@@ -59,6 +61,7 @@ __all__ = [
     "KtiwprobeError",
     "Model",
     "NeuralModel",
+    "Recorder",
     "Run",
     "Signal",
     "Split",

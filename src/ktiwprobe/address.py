@@ -163,6 +163,8 @@ class Finder:
         record = self.group()[-1].record
         another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
         spaces = ("task",) if model else ("task", "model", "train")
+        if self.group()[-1].recorded:
+            return f"your own loop and ktiwprobe.Recorder, as the others of {record['task']}"
         return f"ktiwprobe train {model or record['model']} --task {record['task']}{another}{self._options(*spaces)}"
 
     def _options(self, *spaces: str) -> str:

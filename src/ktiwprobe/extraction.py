@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ktiwprobe import storage
 from ktiwprobe.attend import Under, allowed
+from ktiwprobe.corpora import load_corpus
 from ktiwprobe.data import Batch, Corpus, Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
 from ktiwprobe.pooling import DEFAULT, Words, words_of
@@ -57,7 +58,7 @@ def probe(
     """The signal of a model in memory over `batches`, which must be on the model's device."""
     function, obeyed = (registry or build_registry()).load("probes", probe), False
     pieces = []
-    with _evaluating(model):
+    with evaluating(model):
         for batch in batches:
             if _chooses(probe, model) and not obeyed:
                 obeyed = check_attend_is_obeyed(model, batch)
@@ -66,7 +67,7 @@ def probe(
 
 
 @contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
+def evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode for a while; every module then returns to the mode it was in."""
     modules = list(model.modules()) if hasattr(model, "modules") else []
     modes = [module.training for module in modules]
@@ -85,7 +86,9 @@ def _evaluating(model: Any) -> Iterator[None]:
 class Extractor:
     """The signals of one run over one split; corpus and model are made only when something is missing."""
 
-    def __init__(self, run: Run, registry: Registry, *, split: str = "validation", device: str = "auto") -> None:
+    def __init__(
+        self, run: Run, registry: Registry, *, split: str = "validation", device: str | torch.device = "auto"
+    ) -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
         self._model: Any = None
         self._obeyed = False  # whether the model was seen to obey `attend`
@@ -135,13 +138,18 @@ class Extractor:
         """What the run is made of."""
         return recipe_of(self.run, self.registry)
 
+    @property
+    def attends(self) -> bool:
+        """Whether the run's model has attention; what is recorded has."""
+        return self.run.recorded or hasattr(self.registry.load("models", self.recipe.model), "trace")
+
     @cached_property
     def corpus(self) -> Corpus:
-        """The run's corpus, which must still be what it was."""
-        corpus = self.recipe.corpus()
+        """The run's corpus, which must still be what it was; that of a recorded run lies with it."""
+        corpus = load_corpus(self.run.corpus_path) if self.run.recorded else self.recipe.corpus()
         if corpus.fingerprints != self.run.record["corpus"]:
             raise RunError(
-                f"run {self.run.name} was trained on another corpus than {self.recipe.task!r} gives now: "
+                f"run {self.run.name} was trained on another corpus than {corpus.task!r} gives now: "
                 "bring the data back, or train again"
             )
         return corpus

@@ -157,7 +157,7 @@ class Recipe:
                 "task": _owner(self.registry, "tasks", self.task),
                 "model": _owner(self.registry, "models", self.model),
             },
-            "versions": _versions(self.registry),
+            "versions": versions(self.registry),
         }
 
     def _best_by(self) -> str:
@@ -204,6 +204,11 @@ def make_recipe(
 def recipe_of(run: Run, registry: Registry) -> Recipe:
     """The recipe of a run that exists."""
     record = run.record
+    if run.recorded:
+        raise RunError(
+            f"run {run.name} was recorded in a training of its own: its model cannot be made again, only what was "
+            f"recorded ({', '.join(record['probes'])}) can be read"
+        )
     for kind in ("task", "model"):
         if record[kind] not in registry.entries[f"{kind}s"]:
             owner = record["owners"][kind]
@@ -220,8 +225,10 @@ def recipe_of(run: Run, registry: Registry) -> Recipe:
     return replace(recipe, identity=tuple(record["identity"]))
 
 
-def choose_device(name: str) -> torch.device:
-    """The device that `auto`, `cpu` or `cuda` means here."""
+def choose_device(name: str | torch.device) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` means here; one that a model is on already is taken as it is."""
+    if isinstance(name, torch.device):
+        return name
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -265,7 +272,7 @@ def _owner(registry: Registry, kind: str, name: str) -> str:
     return str(registry.entry(kind, name).owner)
 
 
-def _versions(registry: Registry) -> dict[str, str]:
+def versions(registry: Registry) -> dict[str, str]:
     """What a reader needs to run this again: Python, the libraries the numbers depend on, every plugin loaded."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
     found |= {owner.distribution: owner.version for owner in registry.owners.values()}

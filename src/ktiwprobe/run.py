@@ -6,6 +6,7 @@ checkpoints/000050.safetensors    weights after 50 updates
 checkpoints/latest/               the two newest states to resume from, in case one is damaged
 signals/validation/000050/beta.safetensors
 performance/train/000050/likelihood.json    what was measured later: on other splits, and BLEU
+corpus.safetensors                of a run recorded in a training that is not ours: the probe set
 """
 
 from __future__ import annotations
@@ -94,6 +95,11 @@ class Run:
         """The measure by which the model's best checkpoint is found."""
         return str(self.record.get("best_by", "accuracy"))  # older records do not say
 
+    @property
+    def recorded(self) -> bool:
+        """Whether it was recorded in a training that is not ours: then it has no weights, only what was measured."""
+        return bool(self.record.get("recorded", False))
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from writing; released by the system if this one dies."""
@@ -170,16 +176,24 @@ class Run:
     # checkpoints
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in order."""
-        return sorted(_by_step(self.path / "checkpoints"))
+        """The steps that have a checkpoint, in order; of a recorded run those that were recorded to the end."""
+        steps = set(_by_step(self.path / "checkpoints"))
+        return sorted(steps & {record["step"] for record in self.log()} if self.recorded else steps)
 
     def checkpoint(self, step: int) -> Path:
         """Where the weights after `step` updates are."""
         return self.path / "checkpoints" / f"{step:06d}.safetensors"
 
-    def save_checkpoint(self, step: int, state: Mapping[str, Any]) -> None:
-        """Keep the weights after `step` updates."""
-        storage.write_tensors(self.checkpoint(step), state, {"step": step})
+    def save_checkpoint(self, step: int, state: Mapping[str, Any], **about: Any) -> None:
+        """Keep the weights after `step` updates, or only what is said `about` them."""
+        storage.write_tensors(self.checkpoint(step), state, {"step": step, **about})
+
+    def forget_after(self, step: int) -> None:
+        """Remove what was logged and kept after `step`."""
+        self.cut_log(step)
+        for kept in (*self.path.glob("checkpoints/*.safetensors"), *self.path.glob("signals/*/*")):
+            if kept.stem.isdecimal() and int(kept.stem) > step:
+                shutil.rmtree(kept, ignore_errors=True) if kept.is_dir() else kept.unlink(missing_ok=True)
 
     def load_checkpoint(self, step: int) -> dict[str, Any]:
         """The weights after `step` updates, as torch tensors on the CPU."""
@@ -237,6 +251,11 @@ class Run:
         """Where a performance that the log does not know is kept."""
         return self.path / "performance" / split / f"{step:06d}" / f"{what}.json"
 
+    @property
+    def corpus_path(self) -> Path:
+        """Where the probe set of a recorded run is kept."""
+        return self.path / "corpus.safetensors"
+
     def remove(self) -> None:
         """Delete the run and everything in it."""
         with self.lock():
@@ -247,7 +266,8 @@ class Run:
 
     def tidy(self) -> None:
         """Remove what a process that was killed left half written."""
-        for folder in (self.path, self.path / "checkpoints", self.path / "checkpoints" / "latest"):
+        inside = self.path / "checkpoints"
+        for folder in (self.path, inside, inside / "latest", *self.path.glob("signals/*/*")):
             storage.remove_leftovers(folder)
 
     def __repr__(self) -> str:

@@ -14,6 +14,11 @@ def steps_of(schedule: str, last: int, *, epoch: int | None = None) -> set[int]:
     return {*takewhile(lambda step: step <= last, _endless(schedule, epoch)), last}
 
 
+def is_due(schedule: str, step: int, *, epoch: int | None = None) -> bool:
+    """Whether `step` is of `schedule`, wherever the training may end."""
+    return any(found == step for found in takewhile(lambda found: found <= step, _endless(schedule, epoch)))
+
+
 def _endless(schedule: str, epoch: int | None) -> Iterable[int]:
     if schedule == "log":
         return _log_spaced()

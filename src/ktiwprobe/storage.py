@@ -100,6 +100,11 @@ def file_hash(path: Path) -> str:
     return str(read_meta(path)["checksum"])
 
 
+def hash_of(tensors: Mapping[str, Any]) -> str:
+    """What identifies tensors that are not written."""
+    return _checksum({name: _plain(tensor) for name, tensor in tensors.items()}, {})
+
+
 def _read(path: Path, form: Any, *, foreign: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         content = path.read_bytes()

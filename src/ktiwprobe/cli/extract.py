@@ -61,9 +61,8 @@ def command(
         for step in steps:
             click.echo(f"{found.name}@{step}: {performance} {measured.at(step):.4g} on {split}")
         return
-    attends = probes or hasattr(registry.load("models", extractor.recipe.model), "trace")
     for step in steps:
-        for probe in probes or (("alpha", "beta", "delta") if attends else ("alpha", "beta")):
+        for probe in probes or (("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")):
             signal = extractor.signal(probe, step, progress=progress)
             click.echo(
                 f"{signal.name}: {len(signal)} sentences, {len(signal.lengths)} rows, {signal.values.size} values"

@@ -1,0 +1,250 @@
+"""Recorder: a training that is not ours as an ordinary run: signals and performance over a probe set at chosen steps.
+
+The loop is the user's; any model with `trace` will do. Nothing that the training depends on is touched: weights,
+gradients, modes, hooks and random numbers are after a recorded step what they were before. The run holds no weights
+(their hash only), so what was not recorded cannot be extracted later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from ktiwprobe import storage
+from ktiwprobe.attend import Under, uniform
+from ktiwprobe.corpora import corpus_of, save_corpus
+from ktiwprobe.data import Batch, Corpus
+from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunError, UnknownNameError, UsageError
+from ktiwprobe.extraction import Extractor, evaluating
+from ktiwprobe.options import short_hash
+from ktiwprobe.probes import check_attend_is_obeyed
+from ktiwprobe.recipe import Attention, versions
+from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.run import Run, runs_folder
+from ktiwprobe.schedule import is_due
+from ktiwprobe.training import evaluate
+
+SPLIT = "validation"  # what the probe set is called, so that every command finds it
+SAME = ("task", "model", "attention", "seed", "options", "sites", "probes", "corpus")  # of a recording that goes on
+
+
+@dataclass
+class Recorder:
+    """Records a training into RUNS/<task>/<model>[+h6][-uniform]-s<seed>.
+
+    `probe_set` is a corpus, of which the validation split is probed, or a batch. Runs that differ in their seed only
+    form a group; whatever else makes a training another one belongs into `settings` (plain values), which name it too.
+    """
+
+    probe_set: Corpus | Batch
+    _: KW_ONLY
+    model: str
+    task: str = "traced"
+    seed: int = 0
+    attention: Attention = "learned"  # what the model is trained, and so probed, under
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    at: str = "log"  # at which steps; written as for training: log, every:100, epochs, 0,10,100 ...
+    epoch: int | None = None  # updates in an epoch, which `at="epochs"` needs
+    probes: Sequence[str] = ("alpha", "beta", "delta")
+    runs: str | Path | None = None
+    overwrite: bool = False  # begin anew where there is a recording already
+    registry: Registry = field(default_factory=build_registry, repr=False)
+
+    def __post_init__(self) -> None:
+        is_due(self.at, 0, epoch=self.epoch)
+        for what, name in (("task", self.task), ("model", self.model)):
+            if not name or name.startswith(".") or set(name) & set("/\\:@[]"):
+                raise UsageError(
+                    f"{name!r} cannot be the name of a {what}: it is part of a folder's name and of a SPEC"
+                )
+        if self.attention not in get_args(Attention):
+            raise UnknownNameError("attention", self.attention, get_args(Attention))
+        for probe in self.probes:
+            self.registry.entry("probes", probe)
+        self._live: _Live | None = None
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The probe set, as it will lie with the run."""
+        given = self.probe_set
+        if isinstance(given, Batch):
+            given = corpus_of(given, task=self.task)
+        if not isinstance(given, Corpus):
+            raise CorpusError(f"the probe set is a {type(given).__name__}: it must be a Corpus or a Batch")
+        return replace(given, task=self.task, splits={SPLIT: given.split(SPLIT)})
+
+    @property
+    def run(self) -> Run:
+        """The run, which exists once something was recorded or prepared."""
+        try:
+            h6 = short_hash(dict(self.settings))
+        except TypeError as error:
+            raise OptionError(f"settings cannot be written as JSON ({error}): they must be plain values") from error
+        model = f"{self.model}+{h6}" if h6 else self.model
+        how = "" if self.attention == "learned" else f"-{self.attention}"
+        return Run(runs_folder(self.runs) / self.task / f"{model}{how}-s{self.seed}")
+
+    def due(self, step: int) -> bool:
+        """Whether `step` is of the schedule."""
+        return is_due(self.at, step, epoch=self.epoch)
+
+    def trace_step(self, model: Any, step: int) -> bool:
+        """Record the model after `step` updates if that step is due; returns whether it was."""
+        if self.due(step):
+            self.record(model, step)
+            return True
+        return False
+
+    def record(self, model: Any, step: int) -> None:
+        """Record the model after `step` updates. Steps must go up: a loop that is taken up again says `resume`."""
+        live = self.prepare(model)
+        if step <= (last := max(live.run.steps(), default=-1)):
+            raise UsageError(
+                f"step {step} cannot be recorded after step {last}, which {live.run.path} has: pass overwrite=True "
+                "to begin anew, or call resume(model, step) where a training goes on from a checkpoint"
+            )
+        with live.run.lock(), untouched(model):
+            live.run.save_checkpoint(step, {}, weights=storage.hash_of(_state(model)))
+            live.asked = Under(model, uniform) if self.attention == "uniform" else model
+            for probe in self.probes:
+                live.signal(probe, step)
+            performance = evaluate(_Judged(model, live.asked), list(live.batches()))
+            live.run.append_log({"step": step, **performance})  # the step counts from here on
+
+    def resume(self, model: Any, step: int) -> None:
+        """Go on after `step`: what was recorded later is forgotten, for it will come again."""
+        live = self.prepare(model)
+        with live.run.lock():
+            live.run.forget_after(step)
+
+    def prepare(self, model: Any) -> _Live:
+        """Begin the run, or see that the one which is there is of this training; refuses what cannot be recorded."""
+        if self._live is not None:
+            return self._live
+        if not hasattr(model, "trace"):
+            raise ContractError(f"{type(model).__name__} has no trace(batch, attend=, gate=): see docs/plugins.md")
+        run, record = self.run, self._record(model)
+        if run.exists and self.overwrite and Run.open(run.path).recorded:
+            run.remove()
+            run = self.run
+        with run.lock():
+            run.tidy()
+            if run.exists:
+                _check_same(Run.open(run.path), record)
+                run.forget_after(max(run.steps(), default=-1))  # what was cut short counts as not recorded
+            else:
+                save_corpus(self.corpus, run.corpus_path)
+                Run.create(run.path, record)
+        self._live = _Live(run, self.registry, self.corpus, _device(model))
+        return self._live
+
+    def _record(self, model: Any) -> dict[str, Any]:
+        """What run.json says: as of any run, but that it was recorded."""
+        settings = json.loads(json.dumps(dict(self.settings)))
+        return {
+            "recorded": True,
+            "probes": list(self.probes),
+            "task": self.task,
+            "model": self.model,
+            "attention": self.attention,
+            "seed": self.seed,
+            "kind": self.corpus.kind,
+            "steps": 0,
+            "options": {"task": {}, "model": {}, "train": settings},
+            "identity": ["", short_hash(settings)],
+            "sites": list(getattr(model, "sites", ())),
+            "best_by": "accuracy",
+            "corpus": self.corpus.fingerprints,
+            "owners": {"task": "a training of its own", "model": type(model).__name__},
+            "versions": versions(self.registry),
+        }
+
+
+class _Live(Extractor):
+    """Extracts from the model that is being trained, instead of one made anew from a run."""
+
+    asked: Any  # the model under the attention it is trained with
+
+    def __init__(self, run: Run, registry: Registry, corpus: Corpus, device: torch.device) -> None:
+        super().__init__(run, registry, split=SPLIT, device=device)
+        self.corpus = corpus
+
+    def step(self, at: int | str) -> int:
+        return int(at)
+
+    def model(self, step: int) -> Any:
+        return self.asked
+
+    def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
+        """At its first step a model may still say the same whatever it looks at; later one that does is refused."""
+        if not self._obeyed:
+            try:
+                self._obeyed = check_attend_is_obeyed(self.asked, batch)
+            except ContractError:
+                if self.run.steps():
+                    raise
+        return self.asked
+
+
+class _Judged:
+    """How well a model does under the attention it is trained with: its own `evaluate`, else by its trace."""
+
+    def __init__(self, model: Any, asked: Any) -> None:
+        self.own, self.asked = hasattr(model, "evaluate"), asked
+
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        if self.own:
+            return self.asked.evaluate(batch)  # type: ignore[no-any-return]
+        logits = self.asked.trace(batch).logits
+        if logits is None:
+            raise ContractError("a model that returns scores without logits must bring its own evaluate(batch)")
+        log_p = logits.float().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
+        right = (logits.argmax(-1) == batch.y) & batch.y_mask
+        return right.sum(), batch.y_mask.sum(), -log_p.masked_fill(~batch.y_mask, 0).sum()
+
+
+@contextlib.contextmanager
+def untouched(model: Any) -> Iterator[None]:
+    """Evaluation mode for a while; every module's mode and the random numbers are afterwards as before."""
+    device = _device(model)
+    devices = [device] if device.type == "cuda" else []
+    with evaluating(model), torch.random.fork_rng(devices=devices):
+        yield
+
+
+def _device(model: Any) -> torch.device:
+    parameters = model.parameters() if hasattr(model, "parameters") else ()
+    return next((parameter.device for parameter in parameters), torch.device("cpu"))
+
+
+def _state(model: Any) -> Mapping[str, Tensor]:
+    """What makes the model what it is now, to be told from others by its hash."""
+    for name in ("state", "state_dict"):
+        if hasattr(model, name):
+            return getattr(model, name)()  # type: ignore[no-any-return]
+    raise ContractError(f"{type(model).__name__} has neither state() nor state_dict(): one of them tells its weights")
+
+
+def _check_same(run: Run, mine: Mapping[str, Any]) -> None:
+    """A recording may go on only with what it began with."""
+    if not run.recorded:
+        raise RunError(
+            f"{run.path} is a run that `ktiwprobe train` made: give the recording another task or model name"
+        )
+    for what in SAME:
+        theirs, ours = run.record.get(what), mine[what]
+        if theirs != ours:
+            told = "" if what in ("options", "corpus") else f" ({theirs}, not {ours})"
+            name = {"corpus": "probe set", "options": "settings"}.get(what, what)
+            raise RunError(
+                f"{run.path} is the recording of another training: it has another {name}{told}; choose another task or "
+                "model name, or pass overwrite=True"
+            )
