@@ -66,7 +66,7 @@ def command(
     device: str,
     quiet: bool,
 ) -> None:
-    """Align words: turn a signal into links, and say how good they are.
+    """Turn a signal into links between words, and judge them.
 
     Links are printed as Pharaoh lines, `0-0 1-2`: a line a sentence pair, source word, target word. With --gold the
     alignment error rate, precision, recall and F1 are printed instead, with intervals; --out keeps the links.
