@@ -118,6 +118,8 @@ def trace_step(
 
     For loops that are not a Trainer's. `batch` has input_ids and labels; `about` are the words of ktiwprobe.Recorder.
     """
+    if "overwrite" in about:  # each call would begin anew
+        raise UsageError("trace_step goes on with the run it finds: remove that with `ktiwprobe rm`, or use a Recorder")
     wrapped = as_model(model, site=site, tokenizer=tokenizer)
     return make_recorder(wrapped, batch, tokenizer, about).trace_step(wrapped, step)
 

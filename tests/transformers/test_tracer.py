@@ -165,6 +165,7 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path) -> None:
     config = BertConfig(vocab_size=12, intermediate_size=16, **sizes)
     cases: list[tuple[type[KtiwprobeError], str, Any]] = [
         (UsageError, "there is no probe set", lambda: Tracer(None)),
+        (UsageError, "ktiwprobe rm", lambda: trace_step(network, [], 0, overwrite=True, runs=tmp_path)),
         (CorpusError, "there is no probe set", lambda: trace_step(network, None, 0, runs=tmp_path)),
         (CorpusError, "no input_ids", lambda: trace_step(network, [{"labels": [1]}], 0, runs=tmp_path)),
         (CorpusError, "no labels", lambda: trace_step(network, [{"input_ids": [1]}], 0, runs=tmp_path)),
