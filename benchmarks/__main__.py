@@ -17,6 +17,7 @@ MEASUREMENTS = (
     "text_step",
     "beta",
     "delta",
+    "hf_beta",
     "table",
     "ibm1",
     "copying",

@@ -166,7 +166,7 @@ class Extractor:
     @cached_property
     def words(self) -> Words:
         """The words of what is probed."""
-        return words_of(self.part, self.recipe.task)
+        return words_of(self.part, self.corpus.task)
 
     def tokens(self, sentence: int) -> tuple[Sequence[str], Sequence[str]]:
         """Source and target of a sentence that is probed, to read."""

@@ -117,8 +117,7 @@ def new_steps(run: Run, *, pause: float = 1.0) -> Iterator[int]:
 
 def usual_probes(extractor: Extractor) -> tuple[str, ...]:
     """What every model can be asked for: alpha and beta, and delta of those with attention."""
-    attends = hasattr(extractor.registry.load("models", extractor.recipe.model), "trace")
-    return ("alpha", "beta", "delta") if attends else ("alpha", "beta")
+    return ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")
 
 
 def panels_of(probe: str, signal: Signal, site: str = "mean") -> list[Panel]:

@@ -112,7 +112,10 @@ def test_strict_plugins_make_it_fatal(refusal, stranger, monkeypatch):
 def test_which_plugins_are_loaded(cli, installed_tiny, stranger, monkeypatch):
     """KTIWPROBE_LOAD_PLUGINS names the plugins to load beside the built-in ones."""
     stranger("broken", BROKEN)
-    for chosen, expected in (("tiny", ["core", "paper", "tiny"]), ("", ["core", "paper"])):
+    for chosen, expected in (
+        ("tiny", ["core", "paper", "tiny", "transformers"]),
+        ("", ["core", "paper", "transformers"]),
+    ):
         monkeypatch.setenv("KTIWPROBE_LOAD_PLUGINS", chosen)
         told = json.loads(cli("plugins", "--json").stdout)
         assert [plugin["plugin"] for plugin in told["plugins"]] == expected

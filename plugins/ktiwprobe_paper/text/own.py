@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ktiwprobe import Corpus, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.classification import ClassificationOptions, Examples, read_examples
+from ktiwprobe_paper.text.classification import PROXY, ClassificationOptions, Examples, read_examples
 from ktiwprobe_paper.text.classification import make_corpus as labelled_corpus
 from ktiwprobe_paper.text.files import existing, read_table
 from ktiwprobe_paper.text.hub import load_dataset
@@ -22,6 +22,7 @@ class LabelledText:
     """A table of texts with one of two labels; a tenth is held out to validate on."""
 
     training_defaults: ClassVar[Mapping[str, Any]] = {"batch": 32, "steps": 1000}
+    training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = PROXY
 
     @dataclass(frozen=True)
     class Options(ClassificationOptions):

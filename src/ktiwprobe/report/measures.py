@@ -60,7 +60,7 @@ class Reader(Finder):
 
     def attends(self, run: Run) -> bool:
         """Whether the run's model has attention."""
-        return hasattr(self.registry.load("models", self.extractor(run).recipe.model), "trace")
+        return self.extractor(run).attends
 
 
 def comparisons(finder: Reader) -> list[Comparison]:
