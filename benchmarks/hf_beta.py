@@ -63,9 +63,7 @@ def main() -> None:
         pairs = [(seconds(lambda: model.beta(batch)), seconds(plain)) for _ in range(REPEATS)]
         off = (model.beta(batch) - plain()).abs().max()
         ratio = median(theirs / ours for ours, theirs in pairs)
-        print(
-            f"{site:9} ratio {ratio:.1f}  ({wanted}); ours {median(o for o, _ in pairs):.2f} s; largest difference {off:.1e}"
-        )
+        print(f"{site:9} ratio {ratio:.1f}  ({wanted}); ours {median(o for o, _ in pairs):.2f} s; off by {off:.0e}")
     print(f"memory    {memory:.0f} MB above the model at the last site (budget {MEGABYTES} MB)")
 
 

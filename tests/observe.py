@@ -14,6 +14,11 @@ from ktiwprobe.progress import Progress
 from ktiwprobe.registry import Registry
 
 
+def hears_ctrl_c() -> None:
+    """For a child process: Ctrl-C means what it does in a terminal, also where the tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Watch(Progress):
     """Remembers what it hears, and presses Ctrl-C after step `stop`."""
 

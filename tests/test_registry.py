@@ -292,11 +292,11 @@ def test_the_environment_chooses_plugins(tmp_path: Path) -> None:
     install(tmp_path, "ktiwprobe-good", "plugin_good", GOOD)
     install(tmp_path, "bad-import", "plugin_bad", "import nothing_of_this_name")
     chosen = in_a_process(REPORT, tmp_path, KTIWPROBE_LOAD_PLUGINS="good")
-    assert (set(chosen["owners"]), chosen["failures"]) == ({"core", "paper", "good"}, [])
+    assert (set(chosen["owners"]), chosen["failures"]) == ({"core", "paper", "transformers", "good"}, [])
     none = in_a_process(REPORT, tmp_path, KTIWPROBE_LOAD_PLUGINS="")
-    assert (set(none["owners"]), none["failures"]) == ({"core", "paper"}, [])
+    assert (set(none["owners"]), none["failures"]) == ({"core", "paper", "transformers"}, [])
     wrong = in_a_process(REPORT, tmp_path, KTIWPROBE_LOAD_PLUGINS=" good , godo")
-    assert set(wrong["owners"]) == {"core", "paper", "good"}
+    assert set(wrong["owners"]) == {"core", "paper", "transformers", "good"}
     assert "'godo'" in wrong["failures"][0]
     assert "did you mean 'good'?" in wrong["failures"][0]
 

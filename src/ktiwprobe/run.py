@@ -178,7 +178,7 @@ class Run:
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, in order; of a recorded run those that were recorded to the end."""
         steps = set(_by_step(self.path / "checkpoints"))
-        return sorted(steps & {record["step"] for record in self.log()} if self.recorded else steps)
+        return sorted(steps & {record["step"] for record in self.log()} if self.exists and self.recorded else steps)
 
     def checkpoint(self, step: int) -> Path:
         """Where the weights after `step` updates are."""

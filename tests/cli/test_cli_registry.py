@@ -109,13 +109,13 @@ def test_strict_plugins_make_it_fatal(refusal, stranger, monkeypatch):
     assert "plugin 'broken' (broken 1.2) was not loaded" in refusal("ls", code=1)
 
 
+BUILT_IN = ["core", "paper", "transformers"]
+
+
 def test_which_plugins_are_loaded(cli, installed_tiny, stranger, monkeypatch):
     """KTIWPROBE_LOAD_PLUGINS names the plugins to load beside the built-in ones."""
     stranger("broken", BROKEN)
-    for chosen, expected in (
-        ("tiny", ["core", "paper", "tiny", "transformers"]),
-        ("", ["core", "paper", "transformers"]),
-    ):
+    for chosen, expected in (("tiny", [*BUILT_IN, "tiny"]), ("", BUILT_IN)):
         monkeypatch.setenv("KTIWPROBE_LOAD_PLUGINS", chosen)
         told = json.loads(cli("plugins", "--json").stdout)
         assert [plugin["plugin"] for plugin in told["plugins"]] == expected

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from observe import hears_ctrl_c
+
 PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"
 
 
@@ -131,7 +133,13 @@ def test_ctrl_c_ends_watching(run, tmp_path):
     with (
         run.lock(),
         subprocess.Popen(
-            words, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            words,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=hears_ctrl_c,
         ) as watching,
     ):
         while "known link" not in watching.stdout.readline():

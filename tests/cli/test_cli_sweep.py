@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktiwprobe.run import find_runs
+from observe import hears_ctrl_c
 
 PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"
 TINY = ("sweep", "--model", "tiny-model", "--task", "tiny-task")
@@ -66,7 +67,9 @@ def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(tmp_path, monkeypat
     sizes = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
     words = ["sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0-2", "--workers", "1", "--quiet"]
     command = [sys.executable, "-c", PROGRAM, *words, *(word for size in sizes for word in ("-o", size))]
-    process = subprocess.Popen([*command, "--steps", "4000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--steps", "4000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
+    )
     while process.poll() is None and not any(run.log()[3:] for run in find_runs(tmp_path / "runs")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

@@ -18,7 +18,7 @@ Records = list[dict[str, Any]]
 @runs_option
 @options_option
 def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str, ...], config: str | None) -> None:
-    """List what is registered, the options of a name, the runs, or where a model attends.
+    """List what is registered, options, runs, or a model's sites.
 
     KIND is tasks, models, probes, metrics, experiments, runs or sites; NAME is of a task, model or metric. Options are
     for sites, and say which model.
