@@ -1,7 +1,7 @@
 """An LSTM layer over real tokens only, for the CPU: no step of it is spent on padding.
 
 torch's own CPU layer is as fast as its matrix products but knows padded batches only, and its packed sequences are
-several times slower a token. Here tokens are laid out as packed sequences lay them (all first words, longest sentence
+slower than either. Here tokens are laid out as packed sequences lay them (all first words, longest sentence
 first, then all second words ...), so that what does not recur is one product over all of them; the backward direction
 reads mirrored sentences in the same steps as the forward one. The backward pass takes K gradients at once, which makes
 the K = T backward passes of Δ one, and computes no gradient of a weight that nobody asked for.

@@ -17,7 +17,7 @@ from torch import Tensor
 from ktiwprobe_paper.packed_lstm import Memory, Packing, Weights, backward, forward, turned, unturned
 from ktiwprobe_paper.recurrent import Recurrent
 
-CELLS = 2**14  # gradients of K outputs at B * L positions at a time: bounds the memory, about 16 kB a cell
+CELLS = 2**14  # gradients of K outputs at B * L positions at a time: bounds the memory, about 11 kB a cell at H = 256
 
 
 class Played(NamedTuple):

@@ -16,10 +16,8 @@ from ktiwprobe_transformers.forcing import Force, watching
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
 
-LOGITS, STATES = (
-    4,
-    16,
-)  # values that one logit and one unit of a state take at most: copies, temporaries, the inner layer
+LOGITS = 4  # values that one logit takes at most: itself, copies and temporaries
+STATES = 16  # values that one unit of a state takes at most, the inner layer of a block included
 
 
 def beta_of(model: HfModel, batch: Batch) -> Tensor:
