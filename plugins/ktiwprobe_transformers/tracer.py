@@ -13,7 +13,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ktiwprobe import Batch, Corpus, Recorder
 from ktiwprobe.errors import PluginError, UsageError
-from ktiwprobe.extraction import evaluating
+from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.classifier import HfClassifier
 from ktiwprobe_transformers.forcing import SUPPORTED
 from ktiwprobe_transformers.language import HfCausalLm, HfMaskedLm

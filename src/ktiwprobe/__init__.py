@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ktiwprobe.attend import choose
     from ktiwprobe.data import Batch, Corpus, Example, Split, Stream
     from ktiwprobe.errors import KtiwprobeError
-    from ktiwprobe.extraction import extract, probe
+    from ktiwprobe.extraction import extract
     from ktiwprobe.options import option
+    from ktiwprobe.probing import probe
     from ktiwprobe.protocols import AttentionModel, Model, Task, Trace
     from ktiwprobe.recording import Recorder
     from ktiwprobe.registry import build_registry
@@ -40,8 +41,9 @@ _HOMES = {
     "attend": ("choose",),
     "data": ("Batch", "Corpus", "Example", "Split", "Stream"),
     "errors": ("KtiwprobeError",),
-    "extraction": ("extract", "probe"),
+    "extraction": ("extract",),
     "options": ("option",),
+    "probing": ("probe",),
     "protocols": ("AttentionModel", "Model", "Task", "Trace"),
     "recording": ("Recorder",),
     "registry": ("build_registry",),

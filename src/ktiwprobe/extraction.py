@@ -1,36 +1,34 @@
-"""From a model to a Signal: batches in, ragged rows out, every plugin return checked once, on its way.
+"""From a run to its Signals: probed once, stored with the run, read from there next time.
 
 (The module is not called extract.py because a submodule of that name would hide the function `ktiwprobe.extract`.)
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ktiwprobe import storage
-from ktiwprobe.attend import Under, allowed
 from ktiwprobe.corpora import load_corpus
 from ktiwprobe.data import Batch, Corpus, Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
-from ktiwprobe.pooling import DEFAULT, Words, words_of
-from ktiwprobe.probes import check_allowed, check_attend_is_obeyed, check_values
+from ktiwprobe.pooling import Words, words_of
+from ktiwprobe.probes import check_attend_is_obeyed
+from ktiwprobe.probing import chooses_attention, join, pooling_of, probe_batch
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import Recipe, choose_device, recipe_of
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run
-from ktiwprobe.signals import Signal, gold_signal, load_signal, make_signal
+from ktiwprobe.signals import Signal, gold_signal, load_signal
 
 FIRST = 1  # the version of what has none
-OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
 def extract(
@@ -45,42 +43,6 @@ def extract(
 ) -> Signal:
     """The signal of a run at a step (a number, `best` or `last`); stored with the run, read from there next time."""
     return Extractor(run, registry or build_registry(), split=split, device=device).signal(probe, at, progress=progress)
-
-
-def probe(
-    model: Any,
-    batches: Iterable[Batch],
-    probe: str = "beta",
-    *,
-    registry: Registry | None = None,
-    name: str | None = None,
-) -> Signal:
-    """The signal of a model in memory over `batches`, which must be on the model's device."""
-    function, obeyed = (registry or build_registry()).load("probes", probe), False
-    pieces = []
-    with evaluating(model):
-        for batch in batches:
-            if _chooses(probe, model) and not obeyed:
-                obeyed = check_attend_is_obeyed(model, batch)
-            pieces.append(_piece(function, model, batch, probe))
-    return _join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
-
-
-@contextlib.contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """Evaluation mode for a while; every module then returns to the mode it was in."""
-    modules = list(model.modules()) if hasattr(model, "modules") else []
-    modes = [module.training for module in modules]
-    was_training = getattr(model, "training", False)
-    if hasattr(model, "eval"):
-        model.eval()
-    try:
-        yield
-    finally:
-        if was_training:
-            model.train()
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
 
 
 class Extractor:
@@ -113,7 +75,7 @@ class Extractor:
         if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
             return stored.only(sentence)
         batch = self.alone(sentence)
-        return _join([_piece(function, self._obeying(probe, step, batch), batch, probe)], None, identity)
+        return join([probe_batch(function, self._obeying(probe, step, batch), batch, probe)], None, identity)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -236,17 +198,17 @@ class Extractor:
         progress.begin(identity["name"], len(part), unit="sentences")
         try:
             for rows in groups:
-                pieces.append(_piece(function, model, part.batch(rows).to(device), probe))
+                pieces.append(probe_batch(function, model, part.batch(rows).to(device), probe))
                 done += len(rows)
                 progress.advance(done)
         finally:
             progress.end()
-        return _join(pieces, np.concatenate(groups), {**identity, "pooling": pooling_of(function)})
+        return join(pieces, np.concatenate(groups), {**identity, "pooling": pooling_of(function)})
 
     def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
         """The model at `step`, known to obey `attend`: then or, if its output was still constant, at its last step."""
         model, last = self.model(step), self.run.steps()[-1]
-        if self._obeyed or not _chooses(probe, model):
+        if self._obeyed or not chooses_attention(probe, model):
             return model
         try:
             check_attend_is_obeyed(model, batch)
@@ -257,69 +219,6 @@ class Extractor:
             model = self.model(step)
         self._obeyed = True
         return model
-
-
-def pooling_of(function: Any) -> list[str]:
-    """How a probe says that the pieces of words become one number."""
-    return list(getattr(function, "pooling", DEFAULT))
-
-
-def _chooses(probe: str, model: Any) -> bool:
-    """Whether what the probe says hangs on the model taking an attention it is given."""
-    return hasattr(model, "trace") and (probe not in OWN or isinstance(model, Under))
-
-
-class _Piece(NamedTuple):
-    """What a probe said of one batch, cut to the allowed cells and off the device."""
-
-    values: NDArray[np.float32]  # (S, cells)
-    columns: NDArray[np.int32]  # (cells,)
-    lengths: NDArray[np.int64]  # (rows,)
-    rows: NDArray[np.int64]  # (sentences,)
-    sites: tuple[str, ...]
-
-
-def _piece(function: Any, model: Any, batch: Batch, probe: str) -> _Piece:
-    """Probe one batch and check what comes back."""
-    mask = check_allowed(allowed(model, batch), batch)
-    seen = mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)  # (B, T, L)
-    values = check_values(function(model, batch), seen, probe, model)  # (B, S, T, L)
-    seen, real = seen.cpu(), batch.y_mask.cpu()
-    sites = tuple(getattr(model, "sites", ()))
-    return _Piece(
-        values=values.transpose(0, 1)[:, seen].numpy(),
-        columns=seen.nonzero()[:, 2].int().numpy(),
-        lengths=seen.sum(-1)[real].numpy(),
-        rows=real.sum(1).numpy(),
-        sites=sites if len(sites) == values.shape[1] else ("",),
-    )
-
-
-def _join(pieces: list[_Piece], order: NDArray[np.int64] | None, meta: dict[str, Any]) -> Signal:
-    """One signal from its pieces, the sentences back in the order of the corpus."""
-    if not pieces:
-        raise UsageError("there are no batches to probe")
-    values = np.concatenate([piece.values for piece in pieces], 1)
-    columns, lengths, rows = (
-        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("columns", "lengths", "rows")
-    )
-    if order is not None:
-        places = np.argsort(order)
-        row_places = _spread(places, rows)
-        cells = _spread(row_places, lengths)
-        values, columns, lengths, rows = values[:, cells], columns[cells], lengths[row_places], rows[places]
-    is_prefix = np.array_equal(columns, np.arange(len(columns)) - np.repeat(_starts(lengths), lengths))
-    return make_signal(values, lengths, rows, None if is_prefix else columns, pieces[0].sites, meta)
-
-
-def _spread(places: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the items of the groups at `places` are, if group g has counts[g] items and all lie end to end."""
-    chosen = counts[places]
-    return np.arange(chosen.sum()) + np.repeat(_starts(counts)[places] - _starts(chosen), chosen)
-
-
-def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.cumsum(counts) - counts
 
 
 def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:

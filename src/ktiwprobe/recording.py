@@ -23,9 +23,10 @@ from ktiwprobe.attend import Under, uniform
 from ktiwprobe.corpora import corpus_of, save_corpus
 from ktiwprobe.data import Batch, Corpus
 from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunError, UnknownNameError, UsageError
-from ktiwprobe.extraction import Extractor, evaluating
+from ktiwprobe.extraction import Extractor
 from ktiwprobe.options import short_hash
 from ktiwprobe.probes import check_attend_is_obeyed
+from ktiwprobe.probing import evaluating
 from ktiwprobe.recipe import Attention, versions
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder

@@ -15,7 +15,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,27 +100,10 @@ class Run:
         """Whether it was recorded in a training that is not ours: then it has no weights, only what was measured."""
         return bool(self.record.get("recorded", False))
 
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from writing; released by the system if this one dies."""
-        import filelock
-
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(self.path / ".lock", timeout=0)
-            lock.acquire()
-        except filelock.Timeout:
-            raise RunBusyError(
-                f"run {self.name} is in use by another process: wait for it, or choose another --name"
-            ) from None
-        except OSError as error:
-            raise RunError(
-                f"cannot write to {self.path}: {error.strerror}; choose another folder with --runs"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
+        busy = f"run {self.name} is in use by another process: wait for it, or choose another --name"
+        return storage.locked(self.path, busy)
 
     def busy(self) -> bool:
         """Whether another process writes to it now."""
@@ -134,25 +117,12 @@ class Run:
 
     def log(self) -> list[dict[str, Any]]:
         """One record an evaluation, in order; a line cut short by a crash is left out."""
-        try:
-            lines = (self.path / "log.jsonl").read_bytes().splitlines()
-        except FileNotFoundError:
-            return []
-        records = []
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                records.append(json.loads(line))
+        records = storage.read_lines(self.path / "log.jsonl")
         return [record for record in records if isinstance(record, dict) and "step" in record]
 
     def append_log(self, record: Mapping[str, Any]) -> None:
         """Add one record; on the disk before a state that counts on it."""
-        try:
-            with (self.path / "log.jsonl").open("a") as file:
-                file.write(json.dumps(record) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise RunError(f"cannot write the log of {self.name}: {error.strerror}") from error
+        storage.append_line(self.path / "log.jsonl", record)
 
     def cut_log(self, step: int) -> None:
         """Forget what was logged after `step`: a resume will log it again."""

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import safetensors
 from numpy.typing import NDArray
 from safetensors import numpy as numpy_format
 
-from ktiwprobe.errors import DamagedFileError, RunError
+from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError
 
 META = "ktiwprobe"
 
@@ -60,6 +60,49 @@ def read_json(path: Path) -> Any:
         raise RunError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise DamagedFileError(f"{path} is damaged: it is not JSON ({error})") from error
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a line to a file of JSON lines; on the disk when this returns."""
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+
+
+def read_lines(path: Path) -> list[Any]:
+    """The records of a file of JSON lines, if it is there; a line cut short by a crash is left out."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    records = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
+@contextlib.contextmanager
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Hold `folder` against other processes, or say `busy`; the system lets go if this process dies."""
+    import filelock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / ".lock", timeout=0)
+        lock.acquire()
+    except filelock.Timeout:
+        raise RunBusyError(busy) from None
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}; choose another folder with --runs") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:

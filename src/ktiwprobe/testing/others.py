@@ -15,9 +15,9 @@ from ktiwprobe import metrics
 from ktiwprobe.agreement import as_pairs, make_metric
 from ktiwprobe.data import Batch, Corpus, Split, Stream
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.extraction import probe as run_probe
 from ktiwprobe.options import options_of
 from ktiwprobe.pooling import check_pooling, words_of
+from ktiwprobe.probing import probe as run_probe
 from ktiwprobe.registry import Entry, Owner, Registry, build_registry
 from ktiwprobe.signals import Signal
 from ktiwprobe.testing.case import CLOSE, Case, make_case
