@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from ktiwprobe import Corpus, Split, option
 from ktiwprobe.data import DataNeeds, Lazy, each_token_a_word
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.files import Table
+from ktiwprobe_paper.text.files import Table, existing, first_words
 from ktiwprobe_paper.text.hub import Hub
-from ktiwprobe_paper.text.sources import Source
+from ktiwprobe_paper.text.sources import Source, data_folders
 from ktiwprobe_paper.text.words import Vocabulary, raw_words_of, without_numbers, words_of
 
 PUBLISHED = {"steps": 4000, "batch": 32, "checkpoints": "paper-classification"}
@@ -47,6 +48,9 @@ class ClassificationOptions:
     """How text becomes ids; the defaults are the paper's."""
 
     least: int = option(3, low=1, help="occurrences in training below which a word is <unk>")
+    keep: str | None = option(
+        None, help="words that never become <unk>: a file with one first in each line, or glove (the published choice)"
+    )
     longest: int | None = option(None, low=1, help="words above which an example is left out; none: no limit")
     sample: int = option(0, low=0, help="seed of the validation sample, where the test set is larger than it")
 
@@ -70,11 +74,16 @@ class LabelledSource:
 
     def load(self, options: ClassificationOptions) -> Corpus:
         """Read, tokenise, and hold out as the paper did; from the cache if that was done before."""
-        files = [self.source.file(split) for split in self.source.splits]
+        files = [*(self.source.file(split) for split in self.source.splits), *kept_words_files(options)]
         return cached_corpus(self.source.name, asdict(options), files, lambda: self._make(options))
 
+    def labels_of(self, options: Any) -> Mapping[str, int]:
+        """The label of what the label column says."""
+        return self.labels
+
     def _make(self, options: ClassificationOptions) -> Corpus:
-        parts = {split: self._examples(self.source.table(split)) for split in self.source.splits}
+        labels = self.labels_of(options)
+        parts = {split: self._examples(self.source.table(split), labels) for split in self.source.splits}
         train, test = parts["train"], parts["test"]
         validation, rest = held_out(test, options.sample)
         # of a test set that is all used for validation nothing is left to test on but the set's own validation split
@@ -83,16 +92,17 @@ class LabelledSource:
             self.source.name, {"train": train, "validation": validation, "test": spare}, self.names, options
         )
 
-    def _examples(self, table: Table) -> Examples:
+    def _examples(self, table: Table, labels_of: Mapping[str, int]) -> Examples:
         label, text = self.source.columns
-        unknown = set(table[label]) - {*self.labels, *self.left_out}
+        expected = (*self.labels, *self.left_out)
+        unknown = set(table[label]).difference(expected)
         if unknown:
             first = next(i for i, found in enumerate(table[label]) if found in unknown)
             raise CorpusError(
                 f"{self.source.name} has the label {table[label][first]!r} in example {first + 1} of a file: expected "
-                f"are {', '.join([*self.labels, *self.left_out])}"
+                f"are {', '.join(expected)}"
             )
-        kept = [(t, self.labels[y]) for y, t in zip(table[label], table[text], strict=True) if y in self.labels]
+        kept = [(t, labels_of[y]) for y, t in zip(table[label], table[text], strict=True) if y in labels_of]
         texts, labels = [text for text, _ in kept], [label for _, label in kept]
         examples = read_examples(texts, labels, split_underscores=self.split_underscores)
         if self.drop_numbers:
@@ -105,6 +115,19 @@ def held_out(test: Examples, seed: int) -> tuple[Examples, Examples]:
     order = np.random.default_rng(seed).permutation(len(test.labels))
     first, rest = (test.chosen(np.sort(part).tolist()) for part in (order[:MOST_HELD_OUT], order[MOST_HELD_OUT:]))
     return first, rest
+
+
+def kept_words_files(options: ClassificationOptions) -> list[Path]:
+    """The file of option `keep`, if it is given: in the folder `glove` of the data sets, where it says `glove`."""
+    if options.keep is None:
+        return []
+    if options.keep != "glove":
+        return [existing(options.keep, "keep")]
+    found = [file for place in data_folders() for file in sorted((place / "glove").glob("*.txt*"))]
+    if not found:
+        looked = " or ".join(str(place / "glove") for place in data_folders())
+        raise CorpusError(f"there is no .txt file (also .xz or .gz) of words or word vectors in {looked}: put it there")
+    return found[:1]
 
 
 def make_corpus(
@@ -120,7 +143,8 @@ def make_corpus(
             left_out, size = len(examples.labels) - len(good), len(examples.labels)
             notes.append(f"{left_out} of {size} {name} examples are left out: empty{over}")
         kept[name] = examples.chosen(good)
-    vocabulary = Vocabulary(kept["train"].words, least=options.least)
+    keep = {word for file in kept_words_files(options) for word in first_words(file)}
+    vocabulary = Vocabulary(kept["train"].words, least=options.least, keep=keep)
     if len(set(kept["train"].labels)) < 2:
         raise CorpusError(f"the training examples of {task} have fewer than two labels: a classifier needs both")
     splits = {
@@ -185,10 +209,25 @@ class Sst(LabelledSource):
         ("label5", "text"),
         hub=Hub("SetFit/sst5", PLAIN),
         paper=(5130, 16, 1421, 17, 11022),
-        note="validated on the test file; the paper's counts are not those of the standard split",
+        note="validated on the test file; the paper's counts of examples are those of -o labels=counts",
     )
     labels: ClassVar[Mapping[str, int]] = {"0": 0, "1": 0, "3": 1, "4": 1}
     left_out = ("2",)
+    # The paper speaks of 1 and 2 against 4 and 5. Of the treebank's labels, which go from 0 to 4, these are 1 and 2
+    # against 4: exactly the paper's 5,130 and 1,421 examples, which no other choice of labels gives.
+    counted: ClassVar[Mapping[str, int]] = {"1": 0, "2": 0, "4": 1}
+
+    @dataclass(frozen=True)
+    class Options(ClassificationOptions):
+        """As the others, and which of two readings of the paper."""
+
+        labels: Literal["text", "counts"] = option(
+            "text", help="of 0 to 4: 0 1 against 3 4 as the paper's text says, or 1 2 against 4 as its counts do"
+        )
+
+    def labels_of(self, options: Options) -> Mapping[str, int]:
+        """The reading asked for."""
+        return self.labels if options.labels == "text" else self.counted
 
 
 class Amazon(LabelledSource):

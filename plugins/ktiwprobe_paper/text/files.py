@@ -30,6 +30,11 @@ def with_compression(path: Path) -> Path | None:
     return next((file for file in found if file.is_file()), None)
 
 
+def first_words(path: Path) -> set[str]:
+    """What each line begins with, up to a blank: a list of words, or word vectors as GloVe writes them."""
+    return {line.partition(" ")[0] for line in read_lines(path)}
+
+
 def read_table(path: Path, columns: Sequence[str]) -> Table:
     """The asked-for columns of a TSV (no quoting), CSV or JSONL file; the first two have a header line."""
     kind = kind_of(path)

@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 from ktiwprobe import Corpus, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_paper.text.cache import cached_corpus
-from ktiwprobe_paper.text.classification import PROXY, ClassificationOptions, Examples, read_examples
+from ktiwprobe_paper.text.classification import (
+    PROXY,
+    ClassificationOptions,
+    Examples,
+    kept_words_files,
+    read_examples,
+)
 from ktiwprobe_paper.text.classification import make_corpus as labelled_corpus
 from ktiwprobe_paper.text.files import existing, read_table
 from ktiwprobe_paper.text.hub import load_dataset
@@ -36,7 +42,8 @@ class LabelledText:
         """Read and tokenise; from the cache if that was done before."""
         file = existing(options.path, "path")
         values = {key: value for key, value in asdict(options).items() if key != "path"}
-        return cached_corpus("labelled-text", values, [file], lambda: self._make(file, options))
+        files = [file, *kept_words_files(options)]
+        return cached_corpus("labelled-text", values, files, lambda: self._make(file, options))
 
     def _make(self, file: Path, options: Options) -> Corpus:
         table = read_table(file, (options.label_column, options.text_column))
@@ -80,7 +87,8 @@ class HfDataset:
             raise OptionError("say which columns to read: -o source=A -o target=B, or -o text=A -o label=B")
         splits = load_dataset(options.name, options.config)
         prints = {name: str(getattr(rows, "_fingerprint", "")) for name, rows in splits.items()}
-        return cached_corpus("hf-dataset", {**asdict(options), "of": prints}, [], lambda: self._make(splits, options))
+        values, files = {**asdict(options), "of": prints}, kept_words_files(options)
+        return cached_corpus("hf-dataset", values, files, lambda: self._make(splits, options))
 
     def _make(self, splits: Mapping[str, Any], options: Options) -> Corpus:
         columns = (options.source, options.target) if options.source else (options.text, options.label)

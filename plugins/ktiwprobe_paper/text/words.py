@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ktiwprobe.data import BOS, EOS, SPECIALS, UNK
 
@@ -33,11 +33,11 @@ def without_numbers(words: Sequence[str]) -> list[str]:
 
 
 class Vocabulary:
-    """Words seen often enough in training, the most frequent first, after the special tokens."""
+    """Words seen often enough in training or kept anyway, the most frequent first, after the special tokens."""
 
-    def __init__(self, sentences: Iterable[Sequence[str]], *, least: int) -> None:
+    def __init__(self, sentences: Iterable[Sequence[str]], *, least: int, keep: Container[str] = frozenset()) -> None:
         counts = Counter(word for sentence in sentences for word in sentence)
-        known = sorted((word for word, n in counts.items() if n >= least and word not in SPECIALS),
+        known = sorted((word for word, n in counts.items() if (n >= least or word in keep) and word not in SPECIALS),
                        key=lambda word: (-counts[word], word))  # fmt: skip
         self.tokens = (*SPECIALS, *known)
         self._ids = {word: number for number, word in enumerate(self.tokens)}
