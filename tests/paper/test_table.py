@@ -50,6 +50,8 @@ def test_the_papers_numbers_are_whole():
     sst = TABLES["agreement", "validation", "accuracy"].row("sst")
     assert sst["A(α, β)"] == (25.33, True)
     assert sst["ξ(β-uf, β-px)"] == (83.53, False)
+    assert TABLES["agreement", "validation", "accuracy"].row("sst:labels=counts:keep=glove") == sst
+    assert not TABLES["agreement", "validation", "accuracy"].row("multi30k:direction=en-de")
     assert TABLES["agreement", "validation", "accuracy"].row("sms") == {}
 
 

@@ -13,6 +13,7 @@ UNIFORM = tuple(range(12, -1, -1))  # the published one first; also of frozen ru
 CLASSIFIED = ("imdb", "yelp", "ag-news", "20ng", "sst", "amazon", "sms")
 PAIRS = ("α, β-uf", "β-uf, β-px", "Δ, β-uf", "α, β")
 CHANCE, STAR = "chance", "ξ*"
+READINGS = ("labels", "keep")  # options for what the paper leaves open: with any of them it is the paper's row still
 QUANTITIES = (*(f"A({pair})" for pair in PAIRS), CHANCE, *(f"ξ({pair})" for pair in PAIRS), STAR)
 
 
@@ -24,11 +25,12 @@ class Published:
     label: str
     text: str = field(repr=False)
 
-    def row(self, task: str) -> dict[str, tuple[float, bool]]:
+    def row(self, label: str) -> dict[str, tuple[float, bool]]:
         """What is printed for a task: the number, and whether it has no asterisk; empty where it has no row."""
+        wanted = ":".join(part for part in label.split(":") if part.partition("=")[0] not in READINGS)
         for line in self.text.strip().splitlines():
             name, *printed = line.split()
-            if name == task:
+            if name == wanted:
                 pairs = zip(QUANTITIES, printed, strict=True)
                 return {key: (float(cell.rstrip("*")), "*" not in cell) for key, cell in pairs if cell != "-"}
         return {}
