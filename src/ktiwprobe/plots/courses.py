@@ -42,8 +42,8 @@ def curves(
     baseline: float | None = None,
     right: Mapping[str, Points] | None = None,
 ) -> Figure:
-    """Values over training steps (logarithmic, with step 0), labelled at their ends; `right` has an axis of its own."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    """Values over training steps (logarithmic, with step 0), named below; `right` has an axis of its own."""
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axis = figure.subplots()
     axis.set_xscale("symlog", linthresh=LINEAR)
     axis.set(xlabel="training step", ylabel=ylabel, title=title)
@@ -61,7 +61,7 @@ def curves(
         other.set_ylim(0, None)
     drawn = [line for panel in figure.axes for line in panel.get_lines()]
     handles = [line for line in drawn if not str(line.get_label()).startswith("_")]
-    axis.legend(handles=handles, frameon=False, loc="upper left", fontsize=9)
+    figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=3, fontsize=9)  # never on a line
     ticks = sorted({step for points in lines.values() for step in points})
     axis.set_xticks([t for t in (0, 10, 100, 1000, 10_000, 100_000) if t <= ticks[-1]])
     axis.get_xaxis().set_major_formatter(lambda value, _: f"{value:.0f}")
