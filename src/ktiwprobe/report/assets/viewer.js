@@ -13,6 +13,8 @@ class Viewer {
     this.#controls();
     this.chooseRun(0);
     new ResizeObserver(() => this.fit()).observe(this.part("panels"));
+    addEventListener("beforeprint", () => this.bars.unroll(Infinity));
+    addEventListener("afterprint", () => this.bars.unroll());
   }
 
   #controls() {
