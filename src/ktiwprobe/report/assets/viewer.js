@@ -93,7 +93,7 @@ class Viewer {
   /** Another scale, or another theme. */
   restyle() {
     this.#shade();
-    this.paint();
+    this.fit();
   }
 
   fit() {
