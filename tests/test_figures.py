@@ -128,9 +128,9 @@ def test_outputs_are_looked_at_first(tmp_path):
     assert check_output(tmp_path / "a.png", force=True)
     (tmp_path / "folder.pdf").mkdir()
     for name, force, words in (
-        ("a.png", False, "or pass --force"),
+        ("a.png", False, "write over it with --force"),
         ("a.gif", True, "does not end in"),
-        ("folder.pdf", True, "exists"),
+        ("folder.pdf", True, "is a folder"),
     ):
         with pytest.raises(UsageError, match=words):
             check_output(tmp_path / name, force=force)

@@ -249,7 +249,8 @@ def _legend(sentence: Sentence, canvas: Canvas) -> list[Text]:
     for probe in dict.fromkeys(panel.probe for panel in sentence.panels):
         lines += _wrapped(Text.assemble((_symbol(probe), "bold"), f" {_meaning(probe)}"), canvas)
     peak = "* is" if canvas.theme is None else "underlined is"
-    link = "" if sentence.links is None else ", [ ] a known link"
+    both = " ([ * is both)" if canvas.theme is None else ""
+    link = "" if sentence.links is None else f", [ ] a known link{both}"
     return [*lines, *_wrapped(Text(f"{peak} the highest of an output{link}"), canvas)]
 
 

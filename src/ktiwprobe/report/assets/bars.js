@@ -72,7 +72,7 @@ class Bars {
     const share = barOf(name, value, most), said = say(name, value, most), text = cell.firstChild.firstChild;
     cell.dataset.value = value;
     cell.className = share < 0 ? "less" : "";
-    cell.style.backgroundSize = `${Math.abs(100 * share).toFixed(1)}% 100%`; // an element with a width would be laid out
+    cell.style.setProperty("--share", `${Math.abs(100 * share).toFixed(1)}%`); // of its ground: a width would be laid out
     if (text.data !== said) text.data = said;
   }
 }
