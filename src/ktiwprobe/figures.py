@@ -212,7 +212,8 @@ def keyword_scatter(request: Request) -> plots.Figure:
 def _by_word(request: Request, probe: str, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """The highest value over outputs, as a mean over each word's occurrences; NaN where a word has none. (words,)"""
     extractor = request.finder.extractor(request.chosen)
-    signal = extractor.signal(probe, request.at, progress=request.finder.progress).one_site(request.site)
+    signal = extractor.signal(probe, request.at, progress=request.finder.progress)
+    signal = signal.one_site(request.site) if len(signal.sites) > 1 else signal  # of attention alone there are several
     first = extractor.part.x.offsets[signal.sentence_of_row[np.repeat(np.arange(len(signal.lengths)), signal.lengths)]]
     highest = np.full(len(ids), -np.inf)
     np.maximum.at(highest, first + signal.positions, signal.values[0])

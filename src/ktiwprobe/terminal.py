@@ -144,6 +144,8 @@ def _as_grids(grids: Sequence[Grid], source: Sequence[str], target: Sequence[str
     label = 1 + min(max(map(cell_len, target)), LONGEST, canvas.width // 4)
     abreast, cell = _layout(grids, source, canvas.width - label)
     columns = max(1, ((canvas.width - label) // abreast - 2) // cell) if abreast > 1 else (canvas.width - label) // cell
+    if max(map(cell_len, source)) >= cell:  # their heads are cut
+        yield from (*_wrapped(Text(f"inputs {' '.join(source)}"), canvas), Text())
     for first in range(0, len(grids), abreast):
         for block in _blocks(len(source), columns):
             some = grids[first : first + abreast]
