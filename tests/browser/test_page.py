@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import hostile
 import numpy as np
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -217,45 +216,6 @@ def test_the_construction_of_xi(page):
         assert len(browser.find_elements(By.CSS_SELECTOR, "svg .xi-dot")) == (2 if passed else 0)
 
 
-@BOTH
-def test_hostile_tokens_are_text(page, size):
-    """Tokens that look like markup are shown as they are; nothing of them becomes an element."""
-    browser = page("hostile", size)
-    assert browser.find_elements(By.CSS_SELECTOR, "img, b[onerror]") == []
-    tokens = browser.execute_script("return [...new Set(DATA.sentences.flatMap(s => s.source))]")
-    assert set(hostile.SOURCE) <= set(tokens)
-    for number in range(20):
-        browser.execute_script("viewer.choose(arguments[0])", number)
-        source, target = browser.execute_script(
-            "return [DATA.sentences[viewer.sentence].source, DATA.sentences[viewer.sentence].target]"
-        )
-        labels = browser.find_elements(By.CSS_SELECTOR, ".heatmap:first-child .columns span")
-        assert [label.get_attribute("textContent") for label in labels] == source
-        rows = browser.find_elements(By.CSS_SELECTOR, ".heatmap:first-child .rows button")
-        assert [row.get_attribute("textContent") for row in rows] == target
-    words = {e.get_attribute("textContent") for e in browser.find_elements(By.CSS_SELECTOR, "#dictionary tbody th")}
-    assert words == set(hostile.SOURCE)
-
-
-@BOTH
-@pytest.mark.parametrize("name", ["group", "hostile", "label"])
-def test_nothing_is_wider_than_the_window(page, name, size):
-    """Long words and tables scroll inside their own boxes, never the page."""
-    browser = page(name, size)
-    wide, window = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
-    assert wide <= window
-
-
-def test_directions(page):
-    """Each token has its own direction: Hebrew and Arabic from the right, others from the left, Han upright."""
-    browser = page("hostile")
-    cells = browser.find_elements(By.CSS_SELECTOR, "#dictionary tbody th")
-    directions = {cell.text: cell.value_of_css_property("direction") for cell in cells}
-    assert directions["مرحبا"] == "rtl"
-    assert directions["▁ok"] == directions["東京"] == "ltr"
-    assert browser.execute_script("return UPRIGHT.test('東京') && !UPRIGHT.test('مرحبا')")
-
-
 def test_a_classifier_shows_its_text(page, reports, hostile_registry):
     """With one output the inputs are a text on coloured ground, and the bars are its only row."""
     browser = page("label")
@@ -296,15 +256,6 @@ def test_a_long_text_is_painted_where_it_is_seen(browser, tmp_path):
     browser.execute_script("dispatchEvent(new Event('afterprint'))")
     assert browser.execute_script(count) == few
     browser.switch_to.default_content()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_contrast(page, theme):
-    """Every text has the contrast that WCAG AA asks for, in both themes."""
-    browser = page("group")
-    browser.find_element(By.CSS_SELECTOR, f'#theme option[value="{theme}"]').click()
-    code = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
-    assert browser.execute_script(code) == []
 
 
 def test_the_snippet_for_notebooks(browser, reports, hostile_registry, tmp_path):
