@@ -4,7 +4,7 @@
    lines and outlines, the same at every step, are a second one over it. The tokens are elements around them: they
    scroll, can be selected and keep their direction. */
 
-const SMALLEST = 22, LARGEST = 38; // sides of a cell: long sentences scroll instead of shrinking
+const SMALLEST = 18, LARGEST = 38; // sides of a cell: long sentences scroll instead of shrinking
 const UPRIGHT = /[⺀-鿿豈-﫿぀-ヿ가-힯]/; // scripts that stand upright when written downwards
 
 class Heatmap {
