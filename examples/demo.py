@@ -63,7 +63,9 @@ def main() -> None:
     print(LEGEND)
     for path in draw(arguments.out, registry):
         print(f"wrote {path}")
-    print(f"{time.monotonic() - started:.0f} s in all; runs are in {common['runs']}")
+    print(f"{time.monotonic() - started:.0f} s in all. To look further:")
+    print(f"$ ktiwprobe report --runs {common['runs']}   # one page for the browser, report.html")
+    print(f"$ ktiwprobe show --runs {common['runs']} --sentence 3")
 
 
 def draw(out: Path, registry) -> list[Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ktiwprobe import agree, extract
+from ktiwprobe import agree, extract, train
 from ktiwprobe.address import Finder
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
 from ktiwprobe.figures import KINDS, Request, check_output, draw, symbol
@@ -15,8 +15,6 @@ STEPS = [0, 10, 20, 30]
 
 @pytest.fixture(scope="module")
 def finder(tiny_registry, tmp_path_factory):
-    from ktiwprobe import train
-
     runs = tmp_path_factory.mktemp("figures")
     for how in ({"seed": 0}, {"seed": 1}, {"attention": "uniform"}):
         train("tiny-model", runs=runs, registry=tiny_registry, device="cpu", **how)
@@ -121,6 +119,18 @@ def test_what_cannot_be_drawn_is_one_sentence(finder, request_, error, words):
     assert words in str(caught.value)
 
 
+def test_a_head_is_chosen_where_there_are_several(tiny_registry, tmp_path):
+    """Attention has heads, what a word alone says has none: the figure takes the head for the one, and draws both."""
+    train("tiny-model", runs=tmp_path, registry=tiny_registry, device="cpu", options={"heads": 2})
+    heads = [
+        draw("keyword-scatter", Request(Finder(tmp_path, tiny_registry, device="cpu"), site=site))
+        for site in ("h0", "h1")
+    ]
+    (first, _), (second, _) = (figure.axes[0].collections for figure in heads)
+    assert np.array_equal(first.get_offsets()[:, 0], second.get_offsets()[:, 0])
+    assert not np.array_equal(first.get_offsets()[:, 1], second.get_offsets()[:, 1])
+
+
 def test_outputs_are_looked_at_first(tmp_path):
     """An ending nobody knows, a file that exists without force, a folder."""
     assert check_output(tmp_path / "new/a.svg") == tmp_path / "new/a.svg"
@@ -128,9 +138,9 @@ def test_outputs_are_looked_at_first(tmp_path):
     assert check_output(tmp_path / "a.png", force=True)
     (tmp_path / "folder.pdf").mkdir()
     for name, force, words in (
-        ("a.png", False, "or pass --force"),
+        ("a.png", False, "write over it with --force"),
         ("a.gif", True, "does not end in"),
-        ("folder.pdf", True, "exists"),
+        ("folder.pdf", True, "is a folder"),
     ):
         with pytest.raises(UsageError, match=words):
             check_output(tmp_path / name, force=force)

@@ -83,6 +83,14 @@ def test_sites(run_tiny, tiny_registry):
         see(extractor, 0, ("alpha",), site="h7")
 
 
+def test_a_model_with_one_attention_has_no_sites(run_tiny, tiny_registry):
+    """Its only site has a number, and `mean` and `all` mean it; a name is refused instead of ignored."""
+    extractor = Extractor(run_tiny(), tiny_registry, device="cpu")
+    assert see(extractor, 0, site="all").sites == see(extractor, 0, site="0").sites == ()
+    with pytest.raises(UnknownNameError, match="unknown site 'h3'"):
+        see(extractor, 0, site="h3")
+
+
 def test_a_model_without_attention_has_alpha_and_beta(run_tiny, tiny_registry):
     """Delta is not asked for."""
     shown = see(Extractor(run_tiny("tiny-count"), tiny_registry, device="cpu"), 0)

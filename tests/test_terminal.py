@@ -101,6 +101,17 @@ def test_panels_stand_abreast_where_there_is_room_and_below_where_not():
     assert count == {40: 12, 200: 4}
 
 
+def test_inputs_are_told_in_full_where_their_heads_are_cut():
+    """A narrow terminal cuts the words over the columns: they stand once above; a wide one needs no such line."""
+    words = ["intricacies", "\x1b[31m", *"abcdefgh"]
+    said = {
+        width: [line.plain for line in draw(sentence(np.ones((2, 10), np.float32), words), Canvas(width, None))]
+        for width in (60, 300)
+    }
+    assert "inputs intricacies �[31m a b c d e f g h" in said[60]
+    assert not any(line.startswith("inputs") for line in said[300])
+
+
 def test_columns_stay_straight_under_wide_and_combining_characters():
     """All lines of a panel are as wide as each other on the screen."""
     source, target = ["漢字漢字", "e\u0301te\u0301", "👩‍👩‍👧", "ab"], ["翻訳", "o\u0302"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe import cooccurrence, plots
+from ktiwprobe import cooccurrence, plots, storage
 from ktiwprobe.address import Finder
 from ktiwprobe.agreement import add_up, interval, make_metric
 from ktiwprobe.data import SPECIALS
@@ -72,12 +71,7 @@ def check_output(path: Path, *, force: bool = False) -> Path:
     """Refuse, before anything is computed, a file that could not be written."""
     if path.suffix not in plots.FORMATS:
         raise UsageError(f"{path} does not end in {', '.join(plots.FORMATS[:-1])} or {plots.FORMATS[-1]}: name it so")
-    if path.exists() and not (force and path.is_file()):
-        raise UsageError(f"{path} exists: choose another --out" + (", or pass --force" if path.is_file() else ""))
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise UsageError(f"cannot write {path}: {folder} is not a folder that can be written to, choose another --out")
-    return path
+    return storage.check_output(path, force=force)
 
 
 def heatmap(request: Request) -> plots.Figure:
@@ -155,7 +149,8 @@ def agreement_matrix(request: Request) -> plots.Figure:
     values = np.array([[np.nan if s.value is None else s.value for s in row] for row in sums])
     chances = [s.baseline for row in sums for s in row if s.baseline is not None]
     names = [symbol(text) for text in texts]
-    chance = f"; chance {min(chances):.2f} to {max(chances):.2f}" if chances else ""
+    ends = sorted({f"{end:.2f}" for end in (min(chances), max(chances))}) if chances else []
+    chance = f"; chance {' to '.join(ends)}" if ends else ""
     marks = [f"{mark}: {run.path.name}" for mark, run in _marks(finder, texts).items()]
     note = f"{finder.group()[0].path.parent.name}, best steps{chance}\n" + ", ".join(marks)
     return plots.table(plots.Panel(values, names, names), ylabel="u", xlabel="v", title=request.metric, note=note)
@@ -173,8 +168,8 @@ def _at_best(request: Request, text: str) -> Signal:
 def _marks(finder: Finder, texts: Iterable[str]) -> dict[str, Run]:
     """What the hats and superscripts of symbols stand for."""
     specs = [read_spec(text, finder.registry.names("probes")) for text in texts]
-    first = {"no mark": finder.learned()[0]}
-    return first | {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
+    marked = {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
+    return {"no mark" if marked else "run": finder.learned()[0]} | marked
 
 
 def count_table(request: Request) -> plots.Figure:
@@ -210,13 +205,15 @@ def keyword_scatter(request: Request) -> plots.Figure:
         xlabel="mean of highest β (log-odds)",
         ylabel=ylabel,
         yscale="log" if request.against == "count" else "linear",
+        title=f"input words of {extractor.run.name}",
     )
 
 
 def _by_word(request: Request, probe: str, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """The highest value over outputs, as a mean over each word's occurrences; NaN where a word has none. (words,)"""
     extractor = request.finder.extractor(request.chosen)
-    signal = extractor.signal(probe, request.at, progress=request.finder.progress).one_site(request.site)
+    signal = extractor.signal(probe, request.at, progress=request.finder.progress)
+    signal = signal.one_site(request.site) if len(signal.sites) > 1 else signal  # of attention alone there are several
     first = extractor.part.x.offsets[signal.sentence_of_row[np.repeat(np.arange(len(signal.lengths)), signal.lengths)]]
     highest = np.full(len(ids), -np.inf)
     np.maximum.at(highest, first + signal.positions, signal.values[0])

@@ -73,6 +73,9 @@ def see(
     if not 0 <= number < len(part):
         raise UnknownNameError(f"sentence of the {extractor.split} split", str(number), [f"0 to {len(part) - 1}"])
     signals = {probe: extractor.peek(probe, step, number) for probe in probes or usual_probes(extractor)}
+    several = next((signal for signal in signals.values() if len(signal.sites) > 1), None)
+    if several is None and site != ALL:
+        next(iter(signals.values())).one_site(site)  # refuses the name of a site that is not there
     source, target = extractor.tokens(number)
     correct, total, _ = extractor.model(step).evaluate(extractor.alone(number))
     return Sentence(
@@ -88,7 +91,7 @@ def see(
         right=(int(correct), int(total)),
         accuracy=run.performance().get(step),
         matches=tuple(_matches(signals, _gold(extractor, number))),
-        sites=next((s.sites for s in signals.values() if len(s.sites) > 1), ()),
+        sites=() if several is None else several.sites,
     )
 
 

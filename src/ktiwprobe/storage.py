@@ -19,7 +19,7 @@ import safetensors
 from numpy.typing import NDArray
 from safetensors import numpy as numpy_format
 
-from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError
+from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UsageError
 
 META = "ktiwprobe"
 
@@ -39,6 +39,18 @@ def write_bytes(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise RunError(f"cannot write {path}: {error.strerror or error}; what was saved before is intact") from error
+
+
+def check_output(path: Path, *, force: bool = False) -> Path:
+    """Refuse what could not be written there, before an hour is spent on what to write."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give --out the name of a file")
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists: write over it with --force, or choose another --out")
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise RunError(f"cannot write {path}: {above} is not a folder that can be written to; choose another --out")
+    return path
 
 
 def remove_leftovers(folder: Path) -> None:

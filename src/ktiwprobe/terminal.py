@@ -144,6 +144,8 @@ def _as_grids(grids: Sequence[Grid], source: Sequence[str], target: Sequence[str
     label = 1 + min(max(map(cell_len, target)), LONGEST, canvas.width // 4)
     abreast, cell = _layout(grids, source, canvas.width - label)
     columns = max(1, ((canvas.width - label) // abreast - 2) // cell) if abreast > 1 else (canvas.width - label) // cell
+    if max(map(cell_len, source)) >= cell:  # their heads are cut
+        yield from (*_wrapped(Text(f"inputs {' '.join(source)}"), canvas), Text())
     for first in range(0, len(grids), abreast):
         for block in _blocks(len(source), columns):
             some = grids[first : first + abreast]
@@ -249,7 +251,8 @@ def _legend(sentence: Sentence, canvas: Canvas) -> list[Text]:
     for probe in dict.fromkeys(panel.probe for panel in sentence.panels):
         lines += _wrapped(Text.assemble((_symbol(probe), "bold"), f" {_meaning(probe)}"), canvas)
     peak = "* is" if canvas.theme is None else "underlined is"
-    link = "" if sentence.links is None else ", [ ] a known link"
+    both = " ([ * is both)" if canvas.theme is None else ""
+    link = "" if sentence.links is None else f", [ ] a known link{both}"
     return [*lines, *_wrapped(Text(f"{peak} the highest of an output{link}"), canvas)]
 
 

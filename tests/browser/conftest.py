@@ -7,44 +7,29 @@ reports     folder of pages: group (two seeds, uniform), heads (two heads), labe
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hostile
 import pytest
+from benchmarks import chromium
+from need import need_chromium
 
 import tiny
 from ktiwprobe import build_registry, train
 from ktiwprobe.registry import Registry
 from ktiwprobe.report import collect, render
 
-FLAGS = (
-    "headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-    "disable-component-update", "disable-sync", "disable-dev-shm-usage",
-)  # fmt: skip
 SIZES = {"wide": (1280, 900), "phone": (360, 740)}
 
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium with its logs switched on."""
-    programs = shutil.which("chromium"), shutil.which("chromedriver")
-    if not all(programs):
-        reason = "there is no chromium and chromedriver here: apt-get install chromium chromium-driver"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
+    need_chromium()
+    logs = {"browser": "ALL", "performance": "ALL"}
+    driver = chromium.start(tmp_path_factory.mktemp("chromium"), loggingPrefs=logs)
     still = [{"name": "prefers-reduced-motion", "value": "reduce"}]  # else a click may meet a page that glides
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
     yield driver

@@ -24,7 +24,7 @@ def test_every_kind_in_every_format(cli, run, tmp_path, kind):
 def test_without_out_it_is_a_png_here(cli, refusal, run, tmp_path):
     """Named after its kind; a second one needs --force."""
     cli("plot", "heatmap", "tiny-model-s0", "--sentence", "3", "--probe", "alpha,beta")
-    assert "heatmap.png exists: choose another --out, or pass --force" in refusal("plot", "heatmap")
+    assert "heatmap.png exists: write over it with --force, or choose another --out" in refusal("plot", "heatmap")
     assert cli("plot", "heatmap", "--force").stdout == "wrote heatmap.png\n"
 
 
@@ -37,7 +37,7 @@ def test_refusals(refusal, run, tmp_path):
     assert "unknown metric" in refusal("plot", "agreement-matrix", "--metric", "nothing")
     assert "unknown probe" in refusal("plot", "heatmap", "--probe", "nothing")
     (tmp_path / "file").touch()
-    assert "cannot write file/a.png" in refusal("plot", "heatmap", "--out", "file/a.png")
+    assert "cannot write file/a.png" in refusal("plot", "heatmap", "--out", "file/a.png", code=1)
     assert not list(tmp_path.glob("*.png"))
 
 

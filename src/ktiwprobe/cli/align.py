@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktiwprobe.cli.common import data_option, device_option, load_registry, quiet_option, runs_option, split_option
+from ktiwprobe.cli.common import format_option, level_option, load_registry, signal_options, task_option
 
 if TYPE_CHECKING:
     from ktiwprobe.links import Links
@@ -27,29 +27,10 @@ if TYPE_CHECKING:
 )
 @click.option("--gold-reverse", is_flag=True, help="FILE has the target's words first.")
 @click.option("--out", metavar="FILE", help="Write the links there.")
-@click.option("--task", metavar="TASK", help="Only runs of this task.")
-@click.option(
-    "--level",
-    default="word",
-    show_default=True,
-    type=click.Choice(["token", "word"]),
-    metavar="LEVEL",
-    help="word, or token: sub-words as they are.",
-)
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    show_default=True,
-    type=click.Choice(["table", "json", "csv", "latex"]),
-    metavar="FORMAT",
-    help="How to print the scores: table, json, csv or latex.",
-)
-@split_option
-@runs_option
-@data_option
-@device_option
-@quiet_option
+@task_option
+@level_option("word")
+@format_option
+@signal_options
 def command(
     u: str,
     v: str | None,
@@ -58,13 +39,9 @@ def command(
     gold_index: str,
     gold_reverse: bool,
     out: str | None,
-    task: str | None,
-    level: str,
     form: str,
-    split: str,
-    runs: str | None,
-    device: str,
     quiet: bool,
+    **places: Any,
 ) -> None:
     """Turn a signal into links between words, and judge them.
 
@@ -82,15 +59,7 @@ def command(
     from ktiwprobe.cli.progress import make_progress
     from ktiwprobe.tables import show_score
 
-    aligner = Aligner(
-        level=level,
-        task=task,
-        split=split,
-        runs=runs,
-        device=device,
-        registry=load_registry(),
-        progress=make_progress(quiet),
-    )
+    aligner = Aligner(registry=load_registry(), progress=make_progress(quiet), **places)
     links = align(u, v, method, aligner=aligner)
     if out:
         _write(links, out)

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which `--help` lists them."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 def _device(_context: click.Context, _option: click.Parameter, name: str) -> str:
     """Look at the name before torch is there to look at it."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
@@ -36,18 +47,48 @@ split_option = click.option(
     metavar="SPLIT",
     help="validation, test, or train (a sample as large as validation).",
 )
-
-
-probes_option = click.option(
-    "--probe", "probes", metavar="NAME,...", help="Which signals. [default: alpha, beta and, with attention, delta]"
+view_options = stack(
+    click.option(
+        "--sentence", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Which one."
+    ),
+    click.option(
+        "--probe", "probes", metavar="NAME,...", help="Which signals. [default: alpha, beta and, with attention, delta]"
+    ),
+    click.option("--at", metavar="WHEN", help="best, last, or a step. [default: best]"),
+    click.option(
+        "--site",
+        default="mean",
+        show_default=True,
+        metavar="SITE",
+        help="Of a model with several attentions: a name, a number, mean, max, or all.",
+    ),
 )
-site_option = click.option(
-    "--site",
-    default="mean",
+metric_option = click.option(
+    "--metric", default="agreement", show_default=True, metavar="NAME[:k=v]", help="See `ktiwprobe ls metrics`."
+)
+task_option = click.option("--task", metavar="TASK", help="Only runs of this task.")
+force_option = click.option("--force", is_flag=True, help="Write over a file that exists.")
+format_option = click.option(
+    "--format",
+    "form",
+    default="table",
     show_default=True,
-    metavar="SITE",
-    help="Of a model with several attentions: a name, a number, mean, max, or all.",
+    type=click.Choice(["table", "json", "csv", "latex"]),
+    metavar="FORMAT",
+    help="How to print the result: table, json, csv or latex.",
 )
+
+
+def level_option(usual: str) -> Callable[[F], F]:
+    """--level, with what is usual."""
+    return click.option(
+        "--level",
+        default=usual,
+        show_default=True,
+        type=click.Choice(["token", "word"]),
+        metavar="LEVEL",
+        help="token, or word: sub-words pooled, special tokens dropped.",
+    )
 
 
 def split_names(names: str | None, registry: Registry) -> tuple[str, ...]:
@@ -73,21 +114,16 @@ data_option = click.option(
     expose_value=False,
     help="Folder of data sets. [default: $KTIWPROBE_DATA, else a cache]",
 )
+signal_options = stack(split_option, runs_option, data_option, device_option, quiet_option)  # of what reads signals
 
 
-def engine_options(function: F) -> F:
-    """Where many jobs run."""
-    for option in (
-        click.option("--gpus", default=0.0, metavar="SHARE", help="GPU share of a job, with Ray."),
-        click.option("--cpus", default=1, type=click.IntRange(min=1), metavar="N", help="CPUs of a job, with Ray."),
-        click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster. [default: one started here]"),
-        click.option(
-            "--workers", type=click.IntRange(min=1), metavar="N", help="Jobs at a time. [default: one a core]"
-        ),
-        click.option("--engine", default="local", show_default=True, metavar="ENGINE", help="local or ray."),
-    ):
-        function = option(function)
-    return function
+engine_options = stack(  # where many jobs run
+    click.option("--engine", default="local", show_default=True, metavar="ENGINE", help="local or ray."),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Jobs at a time. [default: one a core]"),
+    click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster. [default: one started here]"),
+    click.option("--cpus", default=1, type=click.IntRange(min=1), metavar="N", help="CPUs of a job, with Ray."),
+    click.option("--gpus", default=0.0, metavar="SHARE", help="GPU share of a job, with Ray."),
+)
 
 
 def make_engine(name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float) -> Engine:
@@ -97,18 +133,17 @@ def make_engine(name: str, workers: int | None, ray_address: str | None, cpus: i
     return make_engine(name, workers=workers, address=ray_address, cpus=cpus, gpus=gpus)
 
 
-def options_option(function: F) -> F:
-    """-o KEY=VALUE and --config."""
-    pairs = click.option(
+options_option = stack(
+    click.option(
         "-o",
         "--option",
         "pairs",
         multiple=True,
         metavar="KEY=VALUE",
         help="An option of the task, the model or training; `ktiwprobe ls NAME` lists them.",
-    )
-    config = click.option("--config", metavar="FILE", help="A TOML file of options; -o wins over it.")
-    return pairs(config(function))
+    ),
+    click.option("--config", metavar="FILE", help="A TOML file of options; -o wins over it."),
+)
 
 
 def collect_options(config: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:

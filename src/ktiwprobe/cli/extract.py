@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktiwprobe.cli.common import data_option, device_option, load_registry, quiet_option, runs_option, split_option
+from ktiwprobe.cli.common import load_registry, signal_options
 
 
 @click.command("extract")
@@ -18,11 +18,7 @@ from ktiwprobe.cli.common import data_option, device_option, load_registry, quie
 )
 @click.option("--performance", metavar="MEASURE", help="Measure this instead: accuracy, loss, perplexity or bleu.")
 @click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, all, or a step.")
-@split_option
-@runs_option
-@data_option
-@device_option
-@quiet_option
+@signal_options
 def command(
     run: str | None,
     probes: tuple[str, ...],

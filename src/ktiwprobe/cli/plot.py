@@ -7,15 +7,13 @@ from typing import Any
 import click
 
 from ktiwprobe.cli.common import (
-    data_option,
-    device_option,
+    force_option,
     load_registry,
-    probes_option,
-    quiet_option,
-    runs_option,
-    site_option,
+    metric_option,
+    signal_options,
     split_names,
-    split_option,
+    task_option,
+    view_options,
 )
 
 
@@ -23,44 +21,34 @@ from ktiwprobe.cli.common import (
 @click.argument("kind")
 @click.argument("run", required=False)
 @click.option("--out", metavar="FILE", help="Where to: .png, .svg or .pdf. [default: KIND.png]")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@click.option(
-    "--sentence", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="heatmap: which."
-)
-@probes_option
-@click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, or a step.")
-@site_option
+@force_option
+@view_options
 @click.option("--u", default="alpha", show_default=True, metavar="SPEC", help="curves: what the others agree with.")
 @click.option("--v", metavar="SPEC,...", help="curves, agreement-matrix: the others. [default: all there are]")
-@click.option(
-    "--metric", default="agreement", show_default=True, metavar="NAME[:k=v]", help="curves, agreement-matrix."
-)
+@metric_option
 @click.option(
     "--words", default=24, show_default=True, type=click.IntRange(min=2), metavar="N", help="count-table: of a side."
 )
 @click.option(
     "--against", default="alpha", show_default=True, metavar="WHAT", help="keyword-scatter: alpha, delta, count."
 )
-@click.option("--task", metavar="TASK", help="Only runs of this task.")
-@split_option
-@runs_option
-@data_option
-@device_option
-@quiet_option
+@task_option
+@signal_options
 def command(
     kind: str,
     run: str | None,
     out: str | None,
     force: bool,
     probes: str | None,
+    at: str | None,
     v: str | None,
     quiet: bool,
     **rest: Any,
 ) -> None:
     """Draw a figure for a paper.
 
-    KIND is curves, heatmap, count-table, agreement-matrix or keyword-scatter. Without RUN it is of the runs that
-    `agree` takes; what is missing is extracted.
+    KIND is curves, heatmap (of one --sentence), count-table, agreement-matrix or keyword-scatter. Without RUN it is of
+    the runs that `agree` takes; what is missing is extracted.
 
     \b
     ktiwprobe plot curves --out curves.pdf
@@ -85,6 +73,6 @@ def command(
     if run:
         finder.around(find_run(finder.folder, run))
     others = tuple(text.strip() for text in (v or "").split(",") if text.strip())
-    request = Request(finder, run, probes=split_names(probes, finder.registry), v=others, **rest)
+    request = Request(finder, run, probes=split_names(probes, finder.registry), at=at or "best", v=others, **rest)
     plots.save(draw(kind, request), path, say=progress.say)
     click.echo(f"wrote {path}")

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktiwprobe.cli.common import (
-    data_option,
-    device_option,
-    load_registry,
-    probes_option,
-    quiet_option,
-    runs_option,
-    site_option,
-    split_names,
-    split_option,
-)
+from ktiwprobe.cli.common import load_registry, signal_options, split_names, task_option, view_options
 
 if TYPE_CHECKING:
     from ktiwprobe.run import Run
@@ -27,17 +17,10 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("run", required=False)
-@click.option("--sentence", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Which one.")
-@probes_option
-@click.option("--at", metavar="WHEN", help="best, last, or a step. [default: best]")
-@site_option
+@view_options
 @click.option("--watch", is_flag=True, help="Follow a run in progress: draw again at each checkpoint.")
-@click.option("--task", metavar="TASK", help="Only runs of this task.")
-@split_option
-@runs_option
-@data_option
-@device_option
-@quiet_option
+@task_option
+@signal_options
 def command(
     run: str | None,
     sentence: int,

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure as Figure
 
-from ktiwprobe import style
+from ktiwprobe import storage, style
 from ktiwprobe.errors import UsageError
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -64,15 +65,15 @@ def token(text: str) -> dict[str, Any]:
 
 def save(figure: Figure, path: str | Path, *, say: Callable[[str], None] | None = None) -> Path:
     """Write a figure; the format follows the file's ending (png, svg, pdf). `say` hears what could not be drawn."""
-    path = Path(path)
+    path, drawn = Path(path), BytesIO()
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
     with warnings.catch_warnings(record=say is not None) as caught, rc_context(FILES):
         warnings.simplefilter("always") if say else None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=300, bbox_inches="tight", metadata=undated)
-        except (OSError, ValueError) as error:
+            figure.savefig(drawn, format=path.suffix[1:], dpi=300, bbox_inches="tight", metadata=undated)
+        except ValueError as error:
             raise UsageError(f"cannot write {path}: {error}") from error
+    storage.write_bytes(path, drawn.getvalue())
     lacking = {m[1] for w in caught or () if (m := re.match(r"Glyph \d+ \((.*)\) missing", str(w.message)))}
     if say and lacking:
         say(f"no font here has {', '.join(sorted(lacking)[:3])}: boxes stand for {len(lacking)} characters in {path}")

@@ -28,6 +28,7 @@ SHARED = (
     "bars",
     "viewer",
 )  # scripts, in the order in which they build on another
+WIDE = 2  # pixels of a point of a dash: figures, too, let dashes grow with their lines
 LINES = {
     "beta": style.LINES["beta"],
     "beta-uf": style.line_of("beta-uf"),
@@ -163,11 +164,15 @@ def _css() -> Markup:
     known = "".join(f"  --{name}: light-dark({pair.light}, {pair.dark});\n" for name, pair in pairs.items())
     lines = "".join(
         f"svg .{key} {{ --line: light-dark({line.light}, {line.dark}); }}\n"
-        f"svg .line.{key} {{ stroke: var(--line); stroke-dasharray: {' '.join(map(str, line.dash)) or 'none'}; }}\n"
+        f"svg .line.{key} {{ stroke: var(--line); stroke-dasharray: {_dashes(line)}; }}\n"
         f"svg .dot.{key} {{ fill: var(--line); }}\n"
         for key, line in LINES.items()
     )
     return Markup(f":root {{\n{known}}}\n{lines}{_asset('page.css')}")  # noqa: S704  (our own files)
+
+
+def _dashes(line: style.Line) -> str:
+    return " ".join(str(WIDE * part) for part in line.dash) or "none"
 
 
 def _style() -> dict[str, Any]:

@@ -1,4 +1,7 @@
-/* One output's row as bars, a line for each input; also what a screen reader reads in place of the heatmaps. */
+/* One output's row as bars, a line for each input; also what a screen reader reads in place of the heatmaps.
+
+   Only the lines that can be seen are in the document, between two that keep the room of the others: a table of
+   hundreds of words would make the slider wait. `aria-rowindex` says which they are. */
 
 const LINE = 30, LINES_SEEN = 26; // height of a line, and how many the box shows with some to spare: as in page.css
 
@@ -7,43 +10,70 @@ class Bars {
     this.probes = probes;
     this.caption = make("caption", {});
     this.body = make("tbody", {});
+    [this.above, this.below] = [0, 1].map(() => make("tr", { className: "room", ariaHidden: "true" }));
     const heads = probes.map((probe) => make("th", { scope: "col", title: probe.meaning }, probe.label));
-    const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "input"), ...heads));
-    this.element = make("div", { className: "bars", tabIndex: 0, role: "region", ariaLabel: "values of the chosen output" },
-      make("table", {}, this.caption, head, this.body));
-    this.element.addEventListener("scroll", () => this.#paintVisible(), { passive: true });
+    const head = make("thead", {}, make("tr", { ariaRowIndex: "1" }, make("th", { scope: "col" }, "input"), ...heads));
+    this.table = make("table", {}, this.caption, head, this.body);
+    this.element = make("div", { className: "bars", tabIndex: 0, role: "region", ariaLabel: "values of the chosen output" }, this.table);
+    this.element.addEventListener("scroll", () => this.#scrolled(), { passive: true });
   }
 
   /** Lines for the inputs of another sentence or row. */
   show({ source, target }, t, links) {
-    const known = new Set((links ?? []).filter((link) => link[0] === t).map((link) => link[1]));
+    this.source = source;
+    this.known = new Set((links ?? []).filter((link) => link[0] === t).map((link) => link[1]));
     this.caption.replaceChildren("The row of ", make("b", { dir: "auto" }, target[t]), `, output ${t + 1} of ${target.length}`);
-    this.body.replaceChildren(...source.map((token, l) => {
-      const cells = this.probes.map(() => make("td", {}, make("i", {}), make("span", {}, "–")));
-      const head = make("th", { scope: "row", dir: "auto", className: known.has(l) ? "gold" : "", title: token }, token);
-      return make("tr", {}, head, ...cells);
-    }));
+    this.table.setAttribute("aria-rowcount", source.length + 1);
+    this.rows = null; // those of before are of another sentence
+    this.unroll();
   }
 
   /** Lengths and numbers of a step; `rows` has the row of each probe. */
   paint(rows) {
     this.rows = rows;
-    this.#paintVisible();
+    const most = rows.map(largest);
+    for (const [i, line] of this.lines.entries())
+      for (const [p, probe] of this.probes.entries()) this.#cell(line.children[p + 1], probe.name, rows[p][this.first + i], most[p]);
   }
 
-  /** Only the lines that can be seen: a text of hundreds of words must not make the slider wait. */
-  #paintVisible() {
-    const first = Math.max(0, Math.floor(this.element.scrollTop / LINE) - 3), most = this.rows.map(largest);
-    for (let l = first; l < Math.min(first + LINES_SEEN, this.body.children.length); l++)
-      for (const [p, probe] of this.probes.entries()) this.#cell(this.body.children[l].children[p + 1], probe.name, this.rows[p][l], most[p]);
+  /** Have so many lines in the document: all of them on paper. */
+  unroll(count = LINES_SEEN) {
+    this.lines = this.source.slice(0, count).map(() => {
+      const cells = this.probes.map(() => make("td", {}, make("span", {}, "–")));
+      return make("tr", {}, make("th", { scope: "row", dir: "auto" }), ...cells);
+    });
+    this.body.replaceChildren(this.above, ...this.lines, this.below);
+    this.first = NaN;
+    this.#scrolled();
+  }
+
+  /** Let the lines stand for the inputs that the box is scrolled to. */
+  #scrolled() {
+    const spare = this.source.length - this.lines.length;
+    const first = Math.min(Math.max(Math.floor(this.element.scrollTop / LINE) - 3, 0), spare);
+    if (first === this.first) return;
+    this.first = first;
+    for (const [i, line] of this.lines.entries()) this.#name(line, first + i);
+    for (const [room, lines] of [[this.above, first], [this.below, spare - first]]) {
+      room.hidden = !lines;
+      room.style.height = `${lines * LINE}px`;
+    }
+    if (this.rows) this.paint(this.rows);
+  }
+
+  #name(line, l) {
+    const head = line.firstChild;
+    line.ariaRowIndex = String(l + 2); // the head is line 1
+    head.textContent = head.title = this.source[l];
+    head.className = this.known.has(l) ? "gold" : "";
   }
 
   #cell(cell, name, value, most) {
-    const [bar, number] = cell.children, share = barOf(name, value, most);
+    const share = barOf(name, value, most), said = say(name, value, most), text = cell.firstChild.firstChild;
     cell.dataset.value = value;
-    bar.className = share < 0 ? "less" : "";
-    bar.style.scale = `${Math.abs(share).toFixed(3)} 1`; // a width would lay the whole table out again
-    number.firstChild.data = say(name, value, most);
+    cell.className = share < 0 ? "less" : "";
+    cell.style.setProperty("--share", `${Math.abs(100 * share).toFixed(1)}%`); // of its ground: a width would be laid out
+    if (text.data !== said) text.data = said;
   }
 }
 

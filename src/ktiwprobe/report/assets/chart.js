@@ -20,6 +20,7 @@ class Chart {
     this.steps = [...new Set(this.lines.flatMap(({ points }) => points.map(([step]) => step)))].sort((a, b) => a - b);
     this.rows = DATA.rows.filter((row) => row.value !== null && row.xi !== null && this.#line("hat"));
     this.which.replaceChildren(...this.rows.map((row, i) => make("option", { value: String(i) }, row.label)));
+    this.which.value = String(Math.max(0, this.rows.findIndex((row) => row.passed))); // one with a construction to see
     this.which.closest("p").hidden = !this.rows.length;
     this.which.addEventListener("change", () => this.paint());
     this.box.addEventListener("pointermove", (event) => this.#hover(event));
@@ -106,8 +107,8 @@ class Chart {
     const x = this.x(passed[0]), to = this.y(row.xi);
     this.svg.append(draw("path", { class: "xi", d: `M${left} ${y}H${x}M${x} ${bottom}V${Math.min(y, to)}M${x} ${to}H${right}` }));
     for (const [cx, cy] of [[x, this.y(passed[1])], [x, to]]) this.svg.append(draw("circle", { class: "xi-dot", cx, cy, r: 5 }));
-    this.#text(right + 4, to + 4, "ξ", "start", "strong");
-    this.#text(right + 4, to + 18, row.xi.toFixed(2), "start");
+    this.#text(right + 9, to + 4, "ξ", "start", "strong");
+    this.#text(right + 9, to + 18, row.xi.toFixed(2), "start");
     this.#text(x + 6, bottom - 6, "τ₀", "start", "strong");
     this.told.textContent = `A(α, α̂) first passes ${row.label} = ${row.value.toFixed(3)} at step τ₀ = ${passed[0]}; the ${row.performance} of that seed is then ξ = ${row.xi.toFixed(3)} (ξ* = ${row.xi_star.toFixed(3)}).`;
   }

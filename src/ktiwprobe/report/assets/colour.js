@@ -27,6 +27,12 @@ function rampOf(scale) {
   return (ramps[key] ??= ramp(DATA.style[scale][theme]));
 }
 
+/** The same as pixels: a number for each colour, its bytes in the order of ImageData (all machines that run browsers are little-endian). */
+function packedRampOf(scale) {
+  const colours = rampOf(scale);
+  return (colours.packed ??= Uint32Array.from(colours, ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r));
+}
+
 /** How the values of a probe become shades: the scale, what its ends mean, and at(value, low, high of its row) -> 0..255.
 
     Weights and log-odds look the same wherever they stand. Saliencies are a share of the largest of their row, because

@@ -1,8 +1,10 @@
 /* One sentence as a heatmap: outputs down, inputs across, the known links outlined.
 
-   The cells are a canvas, the tokens are elements around it: they scroll, can be selected and keep their direction. */
+   The cells are a canvas of one pixel each, which the browser enlarges, so that a step of a long sentence costs little;
+   lines and outlines, the same at every step, are a second one over it. The tokens are elements around them: they
+   scroll, can be selected and keep their direction. */
 
-const SMALLEST = 22, LARGEST = 38; // sides of a cell: long sentences scroll instead of shrinking
+const SMALLEST = 18, LARGEST = 38; // sides of a cell: long sentences scroll instead of shrinking
 const UPRIGHT = /[⺀-鿿豈-﫿぀-ヿ가-힯]/; // scripts that stand upright when written downwards
 
 class Heatmap {
@@ -16,7 +18,8 @@ class Heatmap {
     this.rows = make("div", { className: "rows" });
     this.canvas = make("canvas", { tabIndex: 0, role: "group" });
     this.cursor = make("div", { className: "cursor", hidden: true });
-    const cells = make("div", { className: "cells" }, this.canvas, this.cursor);
+    this.grid = make("canvas", { className: "grid", ariaHidden: "true" });
+    const cells = make("div", { className: "cells" }, this.canvas, this.grid, this.cursor);
     this.scroller = make("div", { className: "scroller" }, make("div", { className: "corner" }), this.columns, this.rows, cells);
     this.element = make("figure", { className: "heatmap" }, this.title, this.legend, this.scroller);
     this.#listen();
@@ -59,54 +62,45 @@ class Heatmap {
     const room = this.element.clientWidth - this.rows.offsetWidth - 4;
     this.side = Math.max(SMALLEST, Math.min(LARGEST, Math.floor(room / this.L)));
     this.element.style.setProperty("--side", `${this.side}px`);
-    this.dots = Math.max(1, Math.round(this.side * devicePixelRatio)); // device pixels of a cell
-    this.canvas.width = this.dots * this.L;
-    this.canvas.height = this.dots * this.T;
-    this.canvas.style.width = `${this.side * this.L}px`;
-    this.canvas.style.height = `${this.side * this.T}px`;
+    [this.canvas.width, this.canvas.height] = [this.L, this.T];
+    for (const { style } of [this.canvas, this.grid])
+      [style.width, style.height] = [this.L, this.T].map((cells) => `${cells * this.side}px`);
+    this.#rule();
   }
 
   /** Draw the values of a step. */
   paint(values, how) {
-    const { T, L, dots } = this, context = this.canvas.getContext("2d");
-    const small = new ImageData(L, T), colours = rampOf(how.scale);
+    const { T, L } = this, pixels = new ImageData(L, T), colours = packedRampOf(how.scale);
+    const cells = new Uint32Array(pixels.data.buffer);
     for (let t = 0; t < T; t++) {
       const [low, high] = rangeOf(values.subarray(t * L, t * L + L));
-      for (let l = 0; l < L; l++) {
-        const value = values[t * L + l];
-        if (!Number.isNaN(value)) small.data.set([...colours[how.at(value, low, high)], 255], 4 * (t * L + l));
-      }
+      for (let cell = t * L; cell < t * L + L; cell++)
+        if (!Number.isNaN(values[cell])) cells[cell] = colours[how.at(values[cell], low, high)];
     }
-    const sheet = (this.sheet ??= document.createElement("canvas"));
-    [sheet.width, sheet.height] = [L, T];
-    sheet.getContext("2d").putImageData(small, 0, 0);
-    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(sheet, 0, 0, L * dots, T * dots);
-    this.#rule(context);
-    for (const [t, l, sure] of this.links) this.#outline(context, t, l, sure);
+    this.canvas.getContext("2d").putImageData(pixels, 0, 0);
     this.explain(how);
   }
 
-  /** Thin lines between the cells. */
-  #rule(context) {
-    context.fillStyle = getComputedStyle(this.canvas).color; // the style sheet makes it that of rules
-    const wide = Math.max(1, Math.round(devicePixelRatio / 2));
-    for (let l = 1; l < this.L; l++) context.fillRect(l * this.dots, 0, wide, this.canvas.height);
-    for (let t = 1; t < this.T; t++) context.fillRect(0, t * this.dots, this.canvas.width, wide);
+  /** Thin lines between the cells, and the known links, in device pixels. */
+  #rule() {
+    const { grid, L, T } = this, context = grid.getContext("2d");
+    const at = (cell) => Math.round(cell * this.side * devicePixelRatio), wide = Math.max(1, Math.round(devicePixelRatio / 2));
+    [grid.width, grid.height] = [at(L), at(T)];
+    context.fillStyle = getComputedStyle(grid).color; // the style sheet makes it that of rules
+    for (let l = 1; l < L; l++) context.fillRect(at(l), 0, wide, grid.height);
+    for (let t = 1; t < T; t++) context.fillRect(0, at(t), grid.width, wide);
+    for (const [t, l, sure] of this.links) this.#outline(context, [at(l), at(t), at(l + 1) - at(l), at(t + 1) - at(t)], sure);
   }
 
   /** A known link: a line with a halo, so that it shows on any colour; dashed where it is only possible. */
-  #outline(context, t, l, sure) {
+  #outline(context, [x, y, wide, high], sure) {
     const theme = isDark() ? "dark" : "light", unit = devicePixelRatio, inset = 2 * unit;
-    const box = [l * this.dots + inset, t * this.dots + inset, this.dots - 2 * inset, this.dots - 2 * inset];
     for (const [colour, width] of [[DATA.style.halo[theme], 4], [DATA.style.gold[theme], 2]]) {
       context.strokeStyle = colour;
       context.lineWidth = width * unit;
       context.setLineDash(sure || width === 4 ? [] : [3 * unit, 2 * unit]);
-      context.strokeRect(...box);
+      context.strokeRect(x + inset, y + inset, wide - 2 * inset, high - 2 * inset);
     }
-    context.setLineDash([]);
   }
 
   /** The legend: the scale and what its ends mean. */
@@ -137,6 +131,10 @@ class Heatmap {
 /** The lowest and highest finite value. */
 function rangeOf(values) {
   let low = Infinity, high = -Infinity;
-  for (const value of values) if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
   return [low, high];
 }

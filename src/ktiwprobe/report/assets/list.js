@@ -1,5 +1,6 @@
 /* The list of sentences: searched, sorted, walked through with the arrow keys. */
 
+const LONGEST = 200; // characters of a text that a line of the list can show: the rest would only cost time
 const ORDERS = {
   corpus: (a, b) => a.number - b.number,
   "agreement-low": (a, b) => (a.agreement ?? 2) - (b.agreement ?? 2),
@@ -29,7 +30,7 @@ class SentenceList {
     if (agreement != null) facts.push(`A ${agreement.toFixed(2)}`);
     facts.push(`${surprise.toFixed(2)} bits`);
     const button = make("button", { type: "button", role: "option" },
-      make("span", { className: "text", dir: "auto" }, text), make("small", {}, facts.join(" · ")));
+      make("span", { className: "text", dir: "auto" }, text.slice(0, LONGEST)), make("small", {}, facts.join(" · ")));
     const entry = { number, place, agreement, surprise, button, words: `#${number} ${text} ${textOf(target)}`.toLocaleLowerCase() };
     button.addEventListener("click", () => this.choose(entry));
     return entry;

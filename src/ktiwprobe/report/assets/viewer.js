@@ -13,6 +13,8 @@ class Viewer {
     this.#controls();
     this.chooseRun(0);
     new ResizeObserver(() => this.fit()).observe(this.part("panels"));
+    addEventListener("beforeprint", () => this.bars.unroll(Infinity));
+    addEventListener("afterprint", () => this.bars.unroll());
   }
 
   #controls() {
@@ -91,7 +93,7 @@ class Viewer {
   /** Another scale, or another theme. */
   restyle() {
     this.#shade();
-    this.paint();
+    this.fit();
   }
 
   fit() {
