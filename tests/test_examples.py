@@ -49,8 +49,8 @@ def test_the_notebook_runs_and_shows_itself(tmp_path: Path, monkeypatch: pytest.
     assert "image/svg+xml" in shown[-1]
 
 
-def test_a_training_of_ones_own_is_traced_and_compared(tmp_path: Path) -> None:
-    """examples/trace_my_training.py trains two seeds with a Trainer, records both and compares them."""
+def test_a_training_of_ones_own_is_traced_and_reported(tmp_path: Path) -> None:
+    """examples/trace_my_training.py trains two seeds with a Trainer, records both, compares them and writes a page."""
     small = ["--steps", "6", "--sentences", "8"]
     done = subprocess.run(
         [sys.executable, ROOT / "examples/trace_my_training.py", "--out", tmp_path, *small],
@@ -60,5 +60,6 @@ def test_a_training_of_ones_own_is_traced_and_compared(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "recorded at steps [0, 4, 6]" in done.stdout
-    for word in ("my-bart-s0:alpha", "my-bart-s1:beta", "ξ"):
+    for word in ("my-bart-s0:alpha", "my-bart-s1:beta", "ξ", "% of outputs"):
         assert word in done.stdout
+    assert "my-data/my-bart-s0" in (tmp_path / "report.html").read_text(encoding="utf-8")
