@@ -146,7 +146,7 @@ def _figures(task: str, found: Sequence[Found]) -> dict[str, Figure]:
     look: dict[str, Any] = {"scale": ("symlog", "linear"), "ylim": (0, 1.03)}
     figures = {"agreement": trials(panels, ylabel=f"agreement with α, {task}", **look)}
     if all(one.gold for one in found):
-        peaks = {_symbol(probe): [one.gold[probe] for one in found] for probe in ("beta", "alpha")}
+        peaks = {symbol: [one.gold[probe] for one in found] for symbol, probe in (("β", "beta"), ("α", "alpha"))}
         known = {"accuracy": [one.accuracy for one in found]}
         panels = {"peak is gold": peaks, "validation accuracy": known}
         figures["gold"] = trials(panels, ylabel=f"share, {task}", **look)
