@@ -123,3 +123,17 @@ def as_llama2c(network) -> bytes:
         state["lm_head.weight"],
     ]
     return struct.pack("<7i", *header) + b"".join(t.contiguous().numpy().tobytes() for t in tensors)
+
+
+def test_every_site_is_asked(tmp_path: Path) -> None:
+    """examples/every_site.py says of each layer of a run's network what `agree` says of its last."""
+    from ktiwprobe import agree, train
+
+    sizes = {"hidden": 16, "heads": 2, "layers": 2, "task.train": 40, "task.validation": 8}
+    run = train("hf-causal-lm", steps=2, options=sizes, runs=tmp_path)
+    command = [sys.executable, ROOT / "examples/every_site.py", run.name, "--runs", tmp_path]
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("self:")]
+    assert [row[0] for row in rows] == ["self:0", "self:1"]
+    assert float(rows[1][1]) == pytest.approx(agree("alpha@best", "beta@best", runs=tmp_path).value, abs=6e-4)
