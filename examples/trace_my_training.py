@@ -1,4 +1,4 @@
-"""Watch your own training: a Trainer of transformers with our callback, two seeds, and what its attention learned when.
+"""Watch your own training: a Trainer of transformers with our callback, two seeds, and a report of what came when.
 
 The model is a small BART from scratch, the corpus a generated one; both would be yours. Needs `ktiwprobe[trainer]`.
 """
@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, Trainer, TrainingArguments
 
-from ktiwprobe import agree, build_registry
+from ktiwprobe import Corpus, Split, agree, build_registry
+from ktiwprobe.report import collect, render
 from ktiwprobe.tables import show_agreement
 from ktiwprobe_transformers import Tracer
 
@@ -55,8 +56,13 @@ def main() -> None:
         return [{"input_ids": split.x[row].tolist(), "labels": y} for row, y in enumerate(outputs)]
 
     training, probed = examples("train"), examples("validation")
+    # with a tokenizer of transformers `probed` itself would do; a Corpus says what our ids mean, to be read by people
+    words = (*corpus.source_tokens, *corpus.target_tokens)
+    sides = ([row[side] for row in probed] for side in ("input_ids", "labels"))
+    probe_set = Corpus("my-data", "translation", {"validation": Split.of(*sides)}, words, words)
+    runs = arguments.out / "runs"
     for seed in (0, 1):
-        tracer = Tracer(probed, model="my-bart", task="my-data", at="log", runs=arguments.out / "runs", overwrite=True)
+        tracer = Tracer(probe_set, model="my-bart", task="my-data", at="log", runs=runs, overwrite=True)
         settings = TrainingArguments(
             output_dir=str(arguments.out / f"trainer-{seed}"), max_steps=arguments.steps, seed=seed, learning_rate=3e-3,
             per_device_train_batch_size=32, save_strategy="no", logging_strategy="no", report_to=[], disable_tqdm=True,
@@ -66,9 +72,12 @@ def main() -> None:
         Trainer(network, settings, train_dataset=training, data_collator=collate, callbacks=[tracer]).train()
         print(f"{tracer.run.path}: recorded at steps {tracer.run.steps()}", flush=True)
 
-    results = [agree(u, v, runs=arguments.out / "runs") for u, v in (("alpha", "beta"), ("alpha", "delta"))]
-    print(show_agreement(results))
-    print(f"next: ktiwprobe agree --u alpha --v beta --metric kendall --runs {arguments.out / 'runs'}")
+    print(show_agreement([agree(u, v, runs=runs) for u, v in (("alpha", "beta"), ("alpha", "delta"))]))
+    story = collect(runs, build_registry())
+    print(*story["findings"], sep="\n")
+    page = arguments.out / "report.html"
+    page.write_text(render(story), encoding="utf-8")
+    print(f"{page}: open it in a browser; next: ktiwprobe show --runs {runs}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,13 @@ from ktiwprobe.run import find_runs
 from ktiwprobe_paper.text.parallel import FILES, SETS
 
 DOCS = Path(__file__).parents[1] / "docs"
-SIZES = {"lstm-seq2seq": ("hidden=16", "layers=1", "validation=20", "test=20"), "lstm-classifier": ("validation=20",)}
+SIZES = {
+    "lstm-seq2seq": ("hidden=16", "layers=1", "validation=20", "test=20"),
+    "lstm-classifier": ("validation=20",),
+    "hf-seq2seq": ("hidden=16", "heads=2", "validation=20", "test=20"),
+    "hf-classifier": ("validation=20",),
+    "hf-masked-lm": ("validation=20",),
+}
 
 
 def page(name: str) -> str:

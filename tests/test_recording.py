@@ -14,6 +14,8 @@ import tiny
 from ktiwprobe import Recorder, agree, build_registry, extract, probe
 from ktiwprobe.corpora import load_corpus, save_corpus
 from ktiwprobe.errors import ContractError, CorpusError, KtiwprobeError, OptionError, RunError, UsageError
+from ktiwprobe.probes import log_odds
+from ktiwprobe.recording import recorded_sentences
 from ktiwprobe.run import Run
 from ktiwprobe.schedule import is_due, steps_of
 
@@ -62,6 +64,36 @@ def test_recording_changes_nothing(tmp_path: Path) -> None:
         torch.equal(g, p.grad) for g, p in zip(gradients, recorded.parameters(), strict=True) if p.grad is not None
     )
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in recorded.modules())
+
+
+class Scores(tiny.TinyModel):
+    """Hands over scores instead of logits, and judges itself."""
+
+    def trace(self, batch, **how):
+        whole = super().trace(batch, **how)
+        return ktiwprobe.Trace(None, whole.alpha, log_odds(whole, batch))
+
+    def evaluate(self, batch, *, attend=None):
+        whole = super().trace(batch, attend=attend)
+        log_p = whole.logits.log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
+        right = (whole.logits.argmax(-1) == batch.y) & batch.y_mask
+        return right.sum(), batch.y_mask.sum(), -log_p.masked_fill(~batch.y_mask, 0).sum()
+
+
+@pytest.mark.parametrize("cls", [tiny.TinyModel, Scores])
+def test_every_sentence_is_judged(tmp_path: Path, cls: Any) -> None:
+    """Right outputs and -log p of each sentence are those of the sentence alone; a run without them says so."""
+    torch.manual_seed(0)
+    model, record = cls.build(CORPUS, cls.Options()), recorder(tmp_path)
+    record.record(model, 3)
+    found, split = recorded_sentences(record.run, 3), CORPUS.split("validation")
+    model.eval()
+    for i in range(len(split)):
+        right, _, nll = model.evaluate(split.batch(np.array([i])))
+        assert found["right"][i] == int(right)
+        assert found["nll"][i] == pytest.approx(float(nll.detach()), abs=1e-4)
+    with pytest.raises(RunError, match="record it anew"):
+        recorded_sentences(record.run, 4)
 
 
 @pytest.mark.parametrize("heads", [1, 2])

@@ -46,7 +46,7 @@ class PlainText:
     def load(self, options: Options) -> Corpus:
         """Words, and marks as words of their own, as ids."""
         texts = _read(Path(options.file), options.seed) if options.file else _generate(options)
-        counts = Counter(word for words in texts["train"] for word in words)
+        counts = Counter(token for words in texts["train"] for word in words for token in TOKEN.findall(word))
         known = sorted((w for w, n in counts.items() if n >= options.least), key=lambda w: (-counts[w], w))
         tokens = (*SPECIALS, *(word for word in known if word not in SPECIALS))
         ids = {token: number for number, token in enumerate(tokens)}
@@ -55,8 +55,10 @@ class PlainText:
 
 
 def _split(texts: Sequence[Sequence[str]], ids: Mapping[str, int]) -> Split:
-    rows = Ragged.of([[ids.get(word, UNK) for word in words] for words in texts])
-    numbers = Ragged.of([range(len(words)) for words in texts])
+    """Words are what stands between blanks, marks included, as a tokenizer of another model would read them."""
+    pieces = [[TOKEN.findall(word) for word in words] for words in texts]
+    rows = Ragged.of([[ids.get(token, UNK) for tokens in words for token in tokens] for words in pieces])
+    numbers = Ragged.of([[n for n, tokens in enumerate(words) for _ in tokens] for words in pieces])
     raw = Lazy(texts, tuple)
     return Split(
         rows.framed((BOS,), ()),
@@ -76,7 +78,7 @@ def _read(path: Path, seed: int) -> dict[str, list[list[str]]]:
         raise CorpusError(f"cannot read {path}: {error.strerror}; option task.file must name a text file") from error
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text: save it as UTF-8") from error
-    texts = [words for line in lines if (words := TOKEN.findall(line))]
+    texts = [words for line in lines if (words := line.split())]
     held = len(texts) // HELD_OUT
     if not held:
         raise CorpusError(f"{path} has {len(texts)} lines of text: at least {HELD_OUT} are needed, a tenth is held out")

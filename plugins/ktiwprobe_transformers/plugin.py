@@ -21,3 +21,13 @@ def register_models(register: Register) -> None:
 def register_tasks(register: Register) -> None:
     """Text for language models."""
     register("plain-text", "ktiwprobe_transformers.plain_text:PlainText", summary="a file of texts, or generated ones")
+
+
+@hookimpl
+def register_experiments(register: Register) -> None:
+    """The paper's question, asked of transformers."""
+    register(
+        "transformer-dynamics",
+        "ktiwprobe_transformers.dynamics:TransformerDynamics",
+        summary="3, 4: does word knowledge come before attention in a transformer",
+    )

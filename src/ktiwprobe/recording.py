@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +35,7 @@ from ktiwprobe.schedule import is_due
 from ktiwprobe.training import evaluate
 
 SPLIT = "validation"  # what the probe set is called, so that every command finds it
+BY_SENTENCE = "sentences"  # the file of how well each sentence is done
 SAME = ("task", "model", "attention", "seed", "options", "sites", "probes", "corpus")  # of a recording that goes on
 
 
@@ -117,7 +119,9 @@ class Recorder:
             live.asked = Under(model, uniform) if self.attention == "uniform" else model
             for probe in self.probes:
                 live.signal(probe, step)
-            performance = evaluate(_Judged(model, live.asked), list(live.batches()))
+            judge = _Judged(model, live.asked)
+            performance = evaluate(judge, list(live.batches()))
+            storage.write_json(live.run.performance_path(SPLIT, step, BY_SENTENCE), live.judged(judge))
             live.run.append_log({"step": step, **performance})  # the step counts from here on
 
     def resume(self, model: Any, step: int) -> None:
@@ -184,6 +188,14 @@ class _Live(Extractor):
     def model(self, step: int) -> Any:
         return self.asked
 
+    @torch.no_grad()
+    def judged(self, judge: _Judged) -> dict[str, Any]:
+        """Right outputs and -log p of every sentence."""
+        right, nll = np.zeros(len(self.part), np.int64), np.zeros(len(self.part))
+        for rows in self.part.by_length():
+            right[rows], nll[rows] = (v.cpu().numpy() for v in judge.each(self.part.batch(rows).to(self.device)))
+        return {"right": right.tolist(), "nll": nll.round(6).tolist()}
+
     def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
         """At its first step a model may still say the same whatever it looks at; later one that does is refused."""
         if not self._obeyed:
@@ -204,12 +216,34 @@ class _Judged:
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         if self.own:
             return self.asked.evaluate(batch)  # type: ignore[no-any-return]
+        right, nll = self.each(batch)
+        return right.sum(), batch.y_mask.sum(), nll.sum()
+
+    def each(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Right outputs and -log p of each sentence. (B,), (B,)"""
         logits = self.asked.trace(batch).logits
-        if logits is None:
+        if logits is None and not self.own:
             raise ContractError("a model that returns scores without logits must bring its own evaluate(batch)")
+        if logits is None:
+            alone = [self.asked.evaluate(_only(batch, i)) for i in range(len(batch.y))]
+            return torch.stack([right for right, _, _ in alone]), torch.stack([nll for _, _, nll in alone])
         log_p = logits.float().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
         right = (logits.argmax(-1) == batch.y) & batch.y_mask
-        return right.sum(), batch.y_mask.sum(), -log_p.masked_fill(~batch.y_mask, 0).sum()
+        return right.sum(1), -log_p.masked_fill(~batch.y_mask, 0).sum(1)
+
+
+def _only(batch: Batch, i: int) -> Batch:
+    """One sentence of a batch."""
+    return Batch(*(getattr(batch, part.name)[i : i + 1] for part in fields(Batch)))
+
+
+def recorded_sentences(run: Run, step: int) -> Mapping[str, list[float]]:
+    """How well each sentence of a recorded run was done: right outputs (`right`) and -log p in nats (`nll`)."""
+    path = run.performance_path(SPLIT, step, BY_SENTENCE)
+    if not path.exists():
+        raise RunError(f"run {run.name} was recorded without its single sentences: record it anew to see them")
+    found: Mapping[str, list[float]] = storage.read_json(path)
+    return found
 
 
 @contextlib.contextmanager

@@ -100,6 +100,10 @@ class Run:
         """Whether it was recorded in a training that is not ours: then it has no weights, only what was measured."""
         return bool(self.record.get("recorded", False))
 
+    def offers(self, probe: str) -> bool:
+        """Whether the probe can be read: of a recorded run only what was recorded can."""
+        return not self.recorded or probe in self.record["probes"]
+
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from writing; released by the system if this one dies."""
         busy = f"run {self.name} is in use by another process: wait for it, or choose another --name"

@@ -15,6 +15,7 @@ from ktiwprobe.agreement import add_up
 from ktiwprobe.errors import SpecError, UnknownNameError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.metrics import Agreement
+from ktiwprobe.recording import recorded_sentences
 from ktiwprobe.run import Run, find_run
 from ktiwprobe.signals import Signal
 from ktiwprobe.style import SYMBOLS
@@ -77,7 +78,6 @@ def see(
     if several is None and site != ALL:
         next(iter(signals.values())).one_site(site)  # refuses the name of a site that is not there
     source, target = extractor.tokens(number)
-    correct, total, _ = extractor.model(step).evaluate(extractor.alone(number))
     return Sentence(
         run=run.name,
         step=step,
@@ -88,11 +88,19 @@ def see(
         target=tuple(target),
         panels=tuple(panel for probe, signal in signals.items() for panel in panels_of(probe, signal, site)),
         links=None if part.links is None else part.links[number],
-        right=(int(correct), int(total)),
+        right=_right(extractor, step, number),
         accuracy=run.performance().get(step),
         matches=tuple(_matches(signals, _gold(extractor, number))),
         sites=() if several is None else several.sites,
     )
+
+
+def _right(extractor: Extractor, step: int, number: int) -> tuple[int, int]:
+    """Outputs that the model gets right, of all."""
+    if extractor.run.recorded:
+        return int(recorded_sentences(extractor.run, step)["right"][number]), int(extractor.part.y.lengths[number])
+    correct, total, _ = extractor.model(step).evaluate(extractor.alone(number))
+    return int(correct), int(total)
 
 
 def run_to_show(finder: Finder, name: str | None) -> Run:
@@ -120,7 +128,8 @@ def new_steps(run: Run, *, pause: float = 1.0) -> Iterator[int]:
 
 def usual_probes(extractor: Extractor) -> tuple[str, ...]:
     """What every model can be asked for: alpha and beta, and delta of those with attention."""
-    return ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")
+    probes = ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")
+    return tuple(probe for probe in probes if extractor.run.offers(probe))
 
 
 def panels_of(probe: str, signal: Signal, site: str = "mean") -> list[Panel]:

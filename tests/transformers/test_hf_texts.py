@@ -49,6 +49,16 @@ def test_a_file_of_texts(tmp_path: Path) -> None:
         PlainText().load(PlainText.Options(file=str(path)))
 
 
+def test_words_stand_between_blanks(tmp_path):
+    """A mark is a token of its own and belongs to the word it is written to, as other tokenizers read it."""
+    path = tmp_path / "texts.txt"
+    path.write_text("I see, you wait.\n" * 10)
+    split = PlainText().load(PlainText.Options(file=str(path))).split("validation")
+    assert split.x_text is not None and split.x_words is not None
+    assert tuple(split.x_text[0]) == ("I", "see,", "you", "wait.")
+    assert split.x_words[0].tolist() == [-1, 0, 1, 1, 2, 3, 3]
+
+
 def test_inputs_of_other_tasks_are_texts() -> None:
     """Each token predicts the next, from <s> to </s>."""
     corpus = hf_tiny.CORPORA["toy-translation"]

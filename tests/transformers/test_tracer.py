@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -22,7 +23,9 @@ from transformers import (
 )
 
 from ktiwprobe import Batch, agree, extract, probe
+from ktiwprobe.cli import main
 from ktiwprobe.errors import CorpusError, KtiwprobeError, OptionError, PluginError, RunError, UsageError
+from ktiwprobe.recording import recorded_sentences
 from ktiwprobe_transformers import Tracer, trace_step
 from ktiwprobe_transformers.tracer import as_model
 
@@ -112,6 +115,27 @@ def test_two_trainings_are_a_group(tmp_path: Path) -> None:
     assert "bart-s1:beta" in found.v
     assert found.xi is not None
     assert "cross:0.h1" in agree("alpha[cross:0.h1]", "delta", runs=tmp_path / "runs").u
+
+
+def test_show_and_report_read_a_recording(tmp_path: Path) -> None:
+    """Both commands work without the network, and say of a sentence what the network would have said."""
+    mine = tracer(tmp_path, probes=("alpha", "beta"))
+    network = train(tmp_path, mine).eval()
+    shown = type_in("show", "bart-s0", "--at", "last", "--sentence", "2", "--runs", tmp_path / "runs")
+    with torch.no_grad():
+        batch = collate(sentences(6, seed=1)[2:3])
+        right = int((network(**batch).logits.argmax(-1) == batch["labels"]).sum())
+    assert f"{right}/{batch['labels'].shape[1]} outputs right" in shown
+    page = tmp_path / "page.html"
+    assert "6 of 6 sentences, 4 steps" in type_in("report", "--runs", tmp_path / "runs", "--out", page)
+    nats = sum(recorded_sentences(mine.run, 8)["nll"]) / sum(len(row["labels"]) for row in sentences(6, seed=1))
+    assert mine.run.performance("loss")[8] == pytest.approx(nats, abs=1e-4)
+
+
+def type_in(*words: object) -> str:
+    done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 def test_a_resumed_trainer_goes_on(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ def _viewer(finder: Reader, wanted: int | None) -> Data:
 
 def probes_of(finder: Reader, run: Run) -> tuple[str, ...]:
     """The signals of a run that are shown."""
-    return ("alpha", "beta", "delta") if finder.attends(run) else ("alpha", "beta")
+    probes = ("alpha", "beta", "delta") if finder.attends(run) else ("alpha", "beta")
+    return tuple(probe for probe in probes if run.offers(probe))
 
 
 def steps_of(finder: Reader, run: Run) -> list[int]:

@@ -70,7 +70,9 @@ def comparisons(finder: Reader) -> list[Comparison]:
     if not finder.attends(finder.main()):
         return [Comparison("beta@best", "gold")]
     rows = [Comparison("alpha", "beta"), Comparison("alpha", "beta-uf", True), Comparison("alpha", "alpha-hat", True)]
-    rows += [Comparison("delta", "beta"), Comparison("delta", "beta-uf"), Comparison("alpha", "alpha-fr")]
+    if finder.main().offers("delta"):
+        rows += [Comparison("delta", "beta"), Comparison("delta", "beta-uf")]
+    rows += [Comparison("alpha", "alpha-fr")]
     rows += [Comparison("alpha", f"beta-{pick}", True) for pick in beside]
     rows += [Comparison(f"beta-{pick}", "beta-uf") for pick in beside]
     rows += [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]

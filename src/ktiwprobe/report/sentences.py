@@ -9,9 +9,11 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from ktiwprobe.data import Split
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.probes import log_odds
 from ktiwprobe.recipe import choose_device
+from ktiwprobe.recording import recorded_sentences
 from ktiwprobe.report.pack import weight
 
 USUAL = 50  # sentences, unless the user says otherwise
@@ -47,8 +49,17 @@ def describe(extractor: Extractor, sentences: Numbers) -> list[dict[str, Any]]:
 @torch.no_grad()
 def surprises(extractor: Extractor, sentences: Numbers) -> list[float]:
     """-log2 p of an output, on average over each sentence, at the run's best step: bits."""
-    model = extractor.model(extractor.step("best"))
-    part, device = extractor.part.subset(sentences), choose_device(extractor.device)
+    part, step = extractor.part.subset(sentences), extractor.step("best")
+    if extractor.run.recorded:
+        nats = np.array(recorded_sentences(extractor.run, step)["nll"])[sentences] / part.y.lengths
+    else:
+        nats = _nats(extractor, part, step)
+    return [float(value) for value in np.round(nats / np.log(2), 4)]
+
+
+def _nats(extractor: Extractor, part: Split, step: int) -> NDArray[np.float64]:
+    """-log p of an output, on average over each sentence. (sentences,)"""
+    model, device = extractor.model(step), choose_device(extractor.device)
     nats = np.empty(len(part))
     for rows in part.by_length() if hasattr(model, "trace") else np.arange(len(part))[:, None]:
         batch = part.batch(rows).to(device)
@@ -58,4 +69,4 @@ def surprises(extractor: Extractor, sentences: Numbers) -> list[float]:
         else:
             _, total, nll = model.evaluate(batch)
             nats[rows] = float(nll) / max(float(total), 1.0)
-    return [float(value) for value in np.round(nats / np.log(2), 4)]
+    return nats
