@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from types import TracebackType
@@ -99,11 +100,11 @@ class Local:
         """Run it in a process of its own; a dead process takes its whole pool with it, so there may be a new one."""
         try:
             self._pool = self._pool or self._fresh()
-            return self._pool.submit(work, *arguments)
+            return self._pool.submit(_for_parent, work, *arguments)
         except BrokenExecutor:
             self._pool.shutdown(wait=True, cancel_futures=True)  # type: ignore[union-attr]
             self._pool = self._fresh()
-            return self._pool.submit(work, *arguments)
+            return self._pool.submit(_for_parent, work, *arguments)
 
     def _fresh(self) -> ProcessPoolExecutor:
         fresh = multiprocessing.get_context("spawn")  # a fork would copy this process's threads and locks
@@ -172,9 +173,31 @@ def _check_reachable(address: str | None) -> None:
 
 
 def _begin_worker() -> None:
-    """One thread; Ctrl-C is for the parent and, while it trains, for the training."""
+    """One thread; Ctrl-C is for the parent and, while it trains, for the training; all ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     use_threads(1)
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed tells nobody: its workers must not train on as orphans, a core and a lock each."""
+    _parent().join()
+    os.kill(os.getpid(), signal.SIGTERM)  # training hears it and saves; all else ends here
+
+
+def _for_parent(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of the work, if somebody is left to hear it."""
+    result = work(*arguments)
+    if not _parent().is_alive():
+        os._exit(1)  # the pool would wait for more work for ever
+    return result
+
+
+def _parent() -> multiprocessing.process.BaseProcess:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        raise RuntimeError("this process is nobody's worker")
+    return parent
 
 
 def use_threads(count: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from ktiwprobe.engines import RETRIES, Engine, make_engine
 from ktiwprobe.errors import Interrupted, KtiwprobeError, UsageError
-from ktiwprobe.progress import SILENT, JobState, Progress
+from ktiwprobe.progress import SILENT, JobState, Progress, stop_when_asked
 from ktiwprobe.recipe import Recipe, make_recipe
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
@@ -119,20 +119,19 @@ class _Sweep:
         self.ended: dict[Path, Outcome] = {}
 
     def outcomes(self, found: int) -> dict[Path, Outcome]:
-        """Run them all; Ctrl-C lets those that run save what they have."""
+        """Run them all; Ctrl-C, or a polite kill, lets those that run save what they have."""
         self.progress.begin("sweep", found + len(self.jobs), found, unit="jobs")
         try:
-            with self.engine:
-                while len(self.ended) < len(self.jobs):
+            with self.engine, stop_when_asked() as asked:
+                while left := len(self.jobs) - len(self.ended):
+                    if asked():
+                        raise Interrupted(f"stopped with {left} jobs to go: the same command goes on from here")
                     self._submit()
                     done, _ = wait(self.pending, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
                     for future in done:
                         self._collect(future, self.pending.pop(future))
                     self.progress.jobs([state for path in self.pending.values() if (state := self._state(path))])
                     self.progress.advance(found + len(self.ended))
-        except KeyboardInterrupt:
-            left = len(self.jobs) - len(self.ended)
-            raise Interrupted(f"stopped with {left} jobs to go: the same command goes on from here") from None
         finally:
             self.progress.end()
         return self.ended

@@ -61,27 +61,56 @@ def test_what_cannot_be_is_one_sentence(refusal):
     assert "has its own seeds" in refusal("reproduce", "count-table", "--seeds", "1")
 
 
-def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(tmp_path, monkeypatch):
-    """Exit 130 and one sentence; afterwards the sweep ends as if never stopped."""
+SLOW_SWEEP = ("sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0-2", "--workers", "1", "--quiet")
+SIZES = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """The command of a sweep, and a process that is in the middle of its first job."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[1])]))
-    sizes = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
-    words = ["sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0-2", "--workers", "1", "--quiet"]
-    command = [sys.executable, "-c", PROGRAM, *words, *(word for size in sizes for word in ("-o", size))]
+    command = [sys.executable, "-c", PROGRAM, *SLOW_SWEEP, *(word for size in SIZES for word in ("-o", size))]
     process = subprocess.Popen(
         [*command, "--steps", "4000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
     )
     while process.poll() is None and not any(run.log()[3:] for run in find_runs(tmp_path / "runs")):
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    yield command, process
+    process.kill()
+    process.communicate()
+
+
+def goes_on(command, folder):
+    """The sweep ends as if never stopped, from where its one run was."""
+    (run,) = find_runs(folder / "runs")  # none of the jobs that waited was begun
+    reached, aim = run.progress()
+    assert 0 < reached < aim
+    again = subprocess.run([*command, "--steps", str(reached + 5)], cwd=folder, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert [line.split()[1:3] for line in again.stdout.splitlines()[2:]] == [["done", str(reached + 5)]] * 3
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_told_to_stop_saves_what_runs(begun, tmp_path, how):
+    """By Ctrl-C, or as batch systems do it: exit 130 and one sentence, and the same command goes on."""
+    command, process = begun
+    process.send_signal(how)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
     assert said == "ktiwprobe: stopped with 3 jobs to go: the same command goes on from here\n"
-    (run,) = find_runs(tmp_path / "runs")  # none of the jobs that waited was begun
-    reached, aim = run.progress()
-    assert 0 < reached < aim
-    again = subprocess.run([*command, "--steps", str(reached + 5)], cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert [line.split()[1:3] for line in again.stdout.splitlines()[2:]] == [["done", str(reached + 5)]] * 3
+    goes_on(command, tmp_path)
+
+
+def test_workers_do_not_outlive_a_killed_sweep(begun, tmp_path):
+    """Nobody tells them; they notice, save and end, so that the same command finds no lock."""
+    command, process = begun
+    process.kill()
+    (run,) = find_runs(tmp_path / "runs")
+    deadline = time.monotonic() + 60
+    while run.busy() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not run.busy()
+    goes_on(command, tmp_path)
 
 
 def test_a_claim_is_told_and_written(cli, tmp_path):
