@@ -7,7 +7,7 @@ The decoder reads only the shifted target (no input feeding), so everything befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
@@ -170,7 +170,7 @@ class Seq2Seq(TorchModel):
         """Log-odds of y_t with every head on l alone: β of Eq. 4, all cells at once. (B, T, L)"""
         with torch.no_grad():
             h, s = self._states(batch, None)
-            context, state = self.predict.parts(self._mix([h] * len(self.project)), s)
+            context, state = self.predict.parts(self._mix(h.repeat_interleave(len(self.project), 1)), s)
         return lexical_log_odds(context, state, self.predict.act, self.predict.outer, batch)
 
     def delta(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
@@ -195,20 +195,19 @@ class Seq2Seq(TorchModel):
         with torch.enable_grad():
             s, own = s.requires_grad_(), self._own(h, s, batch.x_mask).detach().requires_grad_()
             alpha = choose(own, attend, batch.x_mask.unsqueeze(1)).expand_as(own)
-            seen = (alpha.detach().flatten(1, -2) @ h).requires_grad_()  # (B, S * T, W)
-            c, real = self._mix(seen.chunk(len(self.project), 1)), batch.y_mask
+            seen = (self._by_output(alpha.detach()) @ h).requires_grad_()  # (B, T * S, W)
+            c, real = self._mix(seen), batch.y_mask
             gamma = log_odds(Trace(self.predict(c[real], s[real]), alpha), replace(batch, y=batch.y[real]))  # (N,)
             dseen, ds = torch.autograd.grad(gamma, (seen, s), torch.sigmoid(-gamma.detach()))
-            dalpha = (dseen @ h.mT).view_as(alpha)
+            dalpha = self._by_head(dseen @ h.mT).view_as(alpha)
             down = torch.autograd.grad(alpha, own, dalpha)[0] if alpha.requires_grad else torch.zeros_like(own)
         own = own.detach()
-        scores = own * (down - (own * down).sum(-1, keepdim=True))  # through the softmax
-        asked = torch.cat([look(s.detach()) for look in self.look], 1)
-        looked = (scores.view(len(h), -1, h.shape[1]) @ h).chunk(len(self.look), 1)
-        for part, look in zip(looked, self.look, strict=True):
-            ds = ds + part @ look.weight  # type: ignore[operator]
-        by_head = (len(h), len(self.look), s.shape[1], -1)
-        return Local(ds, *(part.detach().reshape(by_head) for part in (alpha, dseen, scores, asked)))
+        scores = self._by_output(own * (down - (own * down).sum(-1, keepdim=True)))  # through the softmax
+        weight, _ = self._looks()
+        ds = ds + (scores @ h).view(*s.shape[:2], -1) @ weight
+        asked = self._asked(s.detach())
+        parts = (self._by_output(alpha.detach()), dseen, scores, asked)
+        return Local(ds, *(self._by_head(part) for part in parts))
 
     @torch.no_grad()
     def translate(
@@ -254,20 +253,36 @@ class Seq2Seq(TorchModel):
 
     def _own(self, h: Tensor, s: Tensor, x_mask: Tensor) -> Tensor:
         """α = softmax(s_t · W h_l), zero on padding. (B, T, L), or (B, S, T, L) with several heads"""
-        asked = torch.cat([look(s) for look in self.look], 1)  # (B, S * T, D)
-        scores = (asked @ h.mT).masked_fill(~x_mask.unsqueeze(1), -torch.inf)  # (B, S * T, L)
+        scores = (self._asked(s) @ h.mT).masked_fill(~x_mask.unsqueeze(1), -torch.inf)  # (B, T * S, L)
         alpha = scores.softmax(-1)
-        return alpha.view(len(h), len(self.look), s.shape[1], -1) if self.sites else alpha
+        return self._by_head(alpha) if self.sites else alpha
+
+    def _asked(self, s: Tensor) -> Tensor:
+        """What each head looks for, W s_t. (B, T * S, D)"""
+        return F.linear(s, *self._looks()).view(len(s), s.shape[1] * len(self.look), -1)
+
+    def _looks(self) -> tuple[Tensor, Tensor]:
+        """W of all heads as one, so that they cost one product. (S * D, H), (S * D,)"""
+        weights, biases = zip(*((look.weight, look.bias) for look in self.look), strict=True)
+        return torch.cat(weights), torch.cat(biases)
 
     def _context(self, alpha: Tensor, h: Tensor) -> Tensor:
         """c_t from the states that each head looks at. (B, T, H)"""
-        seen = alpha.flatten(1, -2) @ h  # (B, S * T, D)
-        return self._mix(seen.chunk(len(self.project), 1))
+        return self._mix(self._by_output(alpha) @ h)
 
-    def _mix(self, seen: Sequence[Tensor]) -> Tensor:
-        """What each head has seen, projected, then averaged or summed over heads."""
-        contexts = [project(part) for project, part in zip(self.project, seen, strict=True)]
-        return torch.stack(contexts).sum(0) * self.share if self.sites else contexts[0]
+    def _mix(self, seen: Tensor) -> Tensor:
+        """What the heads have seen (B, T * S, D), projected, then averaged or summed over heads. (B, T, H)"""
+        weights, biases = zip(*((project.weight, project.bias) for project in self.project), strict=True)
+        weight = torch.cat(weights, 1)  # (H, S * D): one product projects and sums
+        return F.linear(seen.reshape(len(seen), -1, weight.shape[1]), weight, sum(biases)) * self.share
+
+    def _by_output(self, x: Tensor) -> Tensor:
+        """The heads of an output side by side. (B, T, L), or (B, S, T, L) -> (B, T * S, L)"""
+        return x.transpose(1, 2).flatten(1, 2) if self.sites else x
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        """(B, T * S, W) -> (B, S, T, W)"""
+        return x.view(len(x), -1, len(self.look), x.shape[-1]).transpose(1, 2)
 
 
 def _shifted(y: Tensor) -> Tensor:

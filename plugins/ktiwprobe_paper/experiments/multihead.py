@@ -29,6 +29,7 @@ MODEL = {
 }
 FAILED = 0.6  # a bad head ends below it
 TESTS = (0, 1, 2)  # data seeds that must agree on a head
+STAGES = (0.3, 0.4, 0.5, 1.0)  # of the steps: what has learned by then need not go on
 RANDOM_HEADS = range(1000, 1030)  # a pool of heads that nobody tested
 PAPER = ("fails", "converges", "converges with high probability")  # all bad, one good, random
 
@@ -39,7 +40,7 @@ class Sizes:
 
     pool: int = 20  # good ones, and bad ones
     most: int = 120  # heads to test
-    wave: int = 12  # heads tested at a time
+    wave: int = 24  # heads tested at a time
     steps: int = 200
     heads: int = 8  # of a model
     task: Mapping[str, Any] = field(default_factory=lambda: {"vocabulary": 40, "validation": 400})
@@ -146,7 +147,7 @@ class Search:
     def _judge(self, heads: Sequence[int], seed: int) -> dict[int, str]:
         """What one data seed says of each head."""
         curves: dict[int, Points] = {}
-        for steps in (self.sizes.steps // 2, self.sizes.steps):  # what has learned by half time need not go on
+        for steps in (round(self.sizes.steps * stage) for stage in STAGES):
             left = [head for head in heads if head not in curves or learned_at(curves[head]) is None]
             jobs = [_job(self.sizes, [head], seed, steps) for head in left]
             runs = zip(left, self.context.train(jobs), strict=True)
