@@ -1,6 +1,7 @@
 """ktiwprobe ls, plugins, check, doctor: what there is, and how plugins that fail are told of"""
 
 import json
+import re
 
 import pytest
 
@@ -170,6 +171,7 @@ def test_the_doctor_is_content(cli, installed_tiny):
     shown = cli("doctor").stdout
     for word in ("python 3.", "torch ", "device: ", "plugins: core (ktiwprobe 0.1.0), ", "tiny (tiny 1.2)", "runs: "):
         assert word in shown
+    assert re.search(r"matrices on one core: [1-9]\d* GFLOP/s by torch", shown)
     assert shown.endswith("all is well\n")
 
 

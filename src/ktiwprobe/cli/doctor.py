@@ -9,9 +9,12 @@ import click
 from ktiwprobe.cli.common import runs_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "safetensors", "filelock", "rich", "matplotlib", "jinja2")
+SIDE, TRIES = 1024, 5  # of the matrices that are multiplied to see how fast that is
+MUCH = 1.5  # times as fast is worth a page
 
 
 @click.command("doctor")
@@ -34,6 +37,7 @@ def command(runs: str | None) -> None:
 
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         click.echo(f"device: {', '.join(gpus) or 'cpu (no CUDA device)'}; {torch.get_num_threads()} threads")
+        click.echo(f"products of float32 matrices on one core: {_products()}")
     registry = build_registry()
     owners = (f"{owner.plugin} ({owner.distribution} {owner.version})" for owner in registry.owners.values())
     click.echo(f"plugins: {', '.join(owners)}")
@@ -46,6 +50,34 @@ def command(runs: str | None) -> None:
     click.echo("something is wrong" if problems else "all is well")
     if problems:
         raise SystemExit(1)
+
+
+def _products() -> str:
+    """How fast they are, which bounds every training on the CPU; and by oneDNN, where BLAS leaves much of it."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    a, b = torch.rand(2, SIDE, SIDE)
+    speeds = {"torch": _speed(lambda: torch.mm(a, b))}
+    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        speeds["oneDNN"] = _speed(lambda: torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], ""))
+    torch.set_num_threads(threads)
+    told = ", ".join(f"{speed:.0f} GFLOP/s by {name}" for name, speed in speeds.items())
+    return told + (" (docs/speed.md)" if max(speeds.values()) > MUCH * speeds["torch"] else "")
+
+
+def _speed(product: Callable[[], object]) -> float:
+    """In 1e9 operations a second, the best of a few."""
+    import time
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        product()
+        return time.perf_counter() - began
+
+    seconds()  # the first one also gets ready
+    return 2 * SIDE**3 / 1e9 / min(seconds() for _ in range(TRIES))
 
 
 def _libraries() -> list[str]:
