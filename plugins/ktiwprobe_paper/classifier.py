@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.errors import CorpusError
+from ktiwprobe_paper.packed_lstm import Packing
 from ktiwprobe_paper.recurrent import Recurrent
 from ktiwprobe_paper.vectors import read_vectors
 
@@ -82,9 +83,25 @@ class Classifier(TorchModel):
         state: Encoded | None = None,
     ) -> Trace:
         """Run on `batch` under `attend`; with a `state` of `encode`, from there."""
+        if state is None and batch.x.is_cpu and self.encoder.worth_packing(batch.x_lengths, batch.x.shape[1]):
+            return self._trace_tokens(batch, attend, gate)
         h, own = self.encode(batch, gate) if state is None else state
         alpha = choose(own, attend, batch.x_mask.unsqueeze(1))  # (B, 1, L)
         return Trace(F.pad(self.decide(alpha @ h), (1, 0)), alpha)
+
+    def _trace_tokens(self, batch: Batch, attend: Tensor | None, gate: Tensor | None) -> Trace:
+        """The same, nothing of it on padding: long texts beside short ones are mostly that."""
+        B, L = batch.x.shape
+        packing = Packing.of(batch.x_lengths, L)
+        place = packing.token  # (N,) in the B * L of the batch
+        e = self.embed(batch.x.flatten()[place])  # (N, E)
+        e = e if gate is None else e * gate.to(e.dtype).flatten()[place].unsqueeze(-1)
+        h, _ = self.encoder.read_tokens(e, packing)  # (N, D)
+        scores = h.new_full((B * L,), -torch.inf).index_copy(0, place, self.look(h).squeeze(-1)).view(B, 1, L)
+        alpha = choose(scores.softmax(-1), attend, batch.x_mask.unsqueeze(1))
+        looked_at = alpha.flatten()[place].unsqueeze(-1) * h
+        c = h.new_zeros(B, h.shape[1]).index_add(0, place // L, looked_at).unsqueeze(1)  # (B, 1, D)
+        return Trace(F.pad(self.decide(c), (1, 0)), alpha)
 
     def encode(self, batch: Batch, gate: Tensor | None = None) -> Encoded:
         """Encoder states and the model's own attention; `gate` (B, L) scales the embeddings."""

@@ -50,24 +50,23 @@ class Recurrent(nn.Module):
             return self._through(x, lambda _, layer, x: plain(layer, x))
         if x.is_cuda:
             return self._through(x, lambda _, layer, x: packed(layer, x, lengths))
-        if (
-            x.is_cpu
-            and isinstance(self.layers[0], nn.LSTM)
-            and lengths.numel() * x.shape[1] > PACK_ABOVE * lengths.sum()
-        ):
-            return self._read_tokens(x, lengths)
+        if x.is_cpu and self.worth_packing(lengths, x.shape[1]):
+            packing = packed_lstm.Packing.of(lengths, x.shape[1])
+            tokens, finals = self.read_tokens(packing.pack(x), packing)
+            return packing.unpack(tokens, *x.shape[:2]), finals
         return self._through(x, lambda _, layer, x: padded(layer, x, lengths, self.keep))
+
+    def worth_packing(self, lengths: Tensor, L: int) -> bool:
+        """Whether a batch padded to L has so much padding that a CPU does better with its real tokens alone."""
+        return isinstance(self.layers[0], nn.LSTM) and lengths.numel() * L > PACK_ABOVE * int(lengths.sum())
+
+    def read_tokens(self, tokens: Tensor, packing: packed_lstm.Packing) -> tuple[Tensor, Carry]:
+        """As `read`, over the real tokens only (LSTMs). (N, width), finals"""
+        return self._through(tokens, lambda _, layer, x: real_tokens(layer, x, packing))
 
     def resume(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """Run on from `carry`, forwards; padding comes last and only its own output is wrong. (B, T, width), finals"""
         return self._through(x, lambda n, layer, x: plain(layer, x, tuple(part[n].contiguous() for part in carry)))
-
-    def _read_tokens(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Carry]:
-        """As `read`, over the real tokens only."""
-        B, L, _ = x.shape
-        packing = packed_lstm.Packing.of(lengths, L)
-        tokens, finals = self._through(packing.pack(x), lambda _, layer, x: real_tokens(layer, x, packing))
-        return packing.unpack(tokens, B, L), finals
 
     def _through(self, x: Tensor, run: Run) -> tuple[Tensor, Carry]:
         finals = []

@@ -65,6 +65,24 @@ def test_recurrent_equals_packed_sequences(cell: str, both: bool, lengths: list[
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
 
 
+@pytest.mark.parametrize("attention", ["learned", "uniform"])
+def test_padding_is_spared_without_a_trace(attention: str) -> None:
+    """Over real tokens only, logits, alpha and all gradients are those of the padded batch."""
+    model, batch = make_model().double(), make_batch()
+    assert model.encoder.worth_packing(batch.x_lengths, batch.x.shape[1])
+    attend = uniform(batch.x_mask.unsqueeze(1)) if attention == "uniform" else None
+    results = []
+    for packed_by in (lambda gate: None, lambda gate: model.encode(batch, gate)):
+        gate = torch.linspace(0.5, 1.5, batch.x.numel()).view(batch.x.shape).requires_grad_()
+        trace = model.trace(batch, attend=attend, gate=gate, state=packed_by(gate))
+        assert trace.logits is not None and trace.alpha.shape == (4, 1, 7)
+        learning = [*model.embed.parameters(), *model.encoder.parameters(), *model.decide.parameters(), gate]
+        learning += [] if attend is not None else [*model.look.parameters()]
+        results.append([trace.logits, trace.alpha, *torch.autograd.grad(log_odds(trace, batch).sum(), learning)])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("both", [True, False])
 def test_real_tokens_go_on_from_given_states(both: bool) -> None:
     """In double precision an LSTM over packed tokens is torch's, gradients of first states and final c included."""
