@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 from ktiwprobe import Corpus, Split
 from ktiwprobe.data import BOS, EOS, PAD, training_batches
+from ktiwprobe.engines import keep_memory
 from ktiwprobe_paper.seq2seq import Seq2Seq
 from ktiwprobe_paper.text.pieces import Pieces
 
@@ -129,6 +130,7 @@ def share_of_heavy(training: OurTraining) -> tuple[float, float, list[tuple[str,
 
 
 def main() -> None:
+    keep_memory()  # as `ktiwprobe train` and every worker do; here for both
     torch.manual_seed(0)
     texts = sentences(np.random.default_rng(0))
     pieces = Pieces.train(texts, V)

@@ -179,11 +179,11 @@ def _begin_worker() -> None:
     """One thread; Ctrl-C is for the parent and, while it trains, for the training; all ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _keep_memory()
+    keep_memory()
     use_threads(1)
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Keep what a training step frees for the next one, where malloc is glibc's: fresh pages cost time.
 
     By its own rule it gives large blocks, and a large top of the heap, back to the system after every step.

@@ -62,8 +62,10 @@ def command(
     ktiwprobe train lstm-seq2seq --attention uniform -o hidden=128
     """
     from ktiwprobe.cli.progress import make_progress
+    from ktiwprobe.engines import keep_memory
     from ktiwprobe.training import train
 
+    keep_memory()
     options = collect_options(config, pairs)
     run = train(
         model,
