@@ -131,6 +131,13 @@ def test_heads_are_judged_by_three_seeds():
     assert (1, 0, 200) in context.asked
 
 
+def test_pairs_that_end_above_are_counted():
+    """All, none, and half where both are the same."""
+    assert multihead.share_above([2, 3], [0, 1]) == 1
+    assert multihead.share_above([0], [1, 2]) == 0
+    assert multihead.share_above([1, 2], [2, 1]) == 0.5
+
+
 def test_a_full_pool_needs_no_more_tests():
     """Once there are enough good heads, another one is not confirmed; the search ends with both pools full."""
     context = FakeRuns({0: "ggg", 1: "ggg", 2: "bbb", 3: "bbb"})
