@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from observe import hears_ctrl_c
 
 PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"
 TINY = ("sweep", "--model", "tiny-model", "--task", "tiny-task")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 pytestmark = pytest.mark.usefixtures("installed_tiny")
 
 
@@ -66,10 +68,11 @@ SIZES = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
 
 
 @pytest.fixture
-def begun(tmp_path, monkeypatch):
+def begun(request, tmp_path, monkeypatch):
     """The command of a sweep, and a process that is in the middle of its first job."""
+    engine = ("--engine", getattr(request, "param", "local"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[1])]))
-    command = [sys.executable, "-c", PROGRAM, *SLOW_SWEEP, *(word for size in SIZES for word in ("-o", size))]
+    command = [sys.executable, "-c", PROGRAM, *SLOW_SWEEP, *engine, *(word for size in SIZES for word in ("-o", size))]
     process = subprocess.Popen(
         [*command, "--steps", "4000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
     )
@@ -90,7 +93,15 @@ def goes_on(command, folder):
     assert [line.split()[1:3] for line in again.stdout.splitlines()[2:]] == [["done", str(reached + 5)]] * 3
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("begun", "how"),
+    [
+        ("local", signal.SIGINT),
+        ("local", signal.SIGTERM),
+        pytest.param("ray", signal.SIGINT, marks=[pytest.mark.xdist_group("ray"), needs_ray]),
+    ],
+    indirect=["begun"],
+)
 def test_a_sweep_told_to_stop_saves_what_runs(begun, tmp_path, how):
     """By Ctrl-C, or as batch systems do it: exit 130 and one sentence, and the same command goes on."""
     command, process = begun
