@@ -60,8 +60,9 @@ def _products() -> str:
     torch.set_num_threads(1)
     a, b = torch.rand(2, SIDE, SIDE)
     speeds = {"torch": _speed(lambda: torch.mm(a, b))}
-    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        speeds["oneDNN"] = _speed(lambda: torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], ""))
+    linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # torch's own: a later version may not have it
+    if linear is not None and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        speeds["oneDNN"] = _speed(lambda: linear(a, b, None, "none", [], ""))
     torch.set_num_threads(threads)
     told = ", ".join(f"{speed:.0f} GFLOP/s by {name}" for name, speed in speeds.items())
     return told + (" (docs/speed.md)" if max(speeds.values()) > MUCH * speeds["torch"] else "")
