@@ -7,6 +7,7 @@ import pytest
 
 from ktiwprobe import plots, style
 from ktiwprobe.errors import UsageError
+from ktiwprobe.plots import frame
 
 
 def test_heatmaps_show_every_value_token_and_link() -> None:
@@ -130,3 +131,18 @@ def test_a_scatter_names_its_extremes() -> None:
     assert 1 < len(texts) <= 8
     boxes = [text.get_window_extent() for text in texts]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+@pytest.mark.parametrize(
+    ("heights", "expected"),
+    [
+        ([], []),
+        ([0.3, 0.6], [0.3, 0.6]),
+        ([0.5, 0.5], [0.45, 0.55]),
+        ([0.3, 0.98, 0.98], [0.3, 0.88, 0.98]),
+        ([-2.0, 0.02], [0.02, 0.12]),
+    ],
+)
+def test_labels_move_no_more_than_they_must(heights: list[float], expected: list[float]) -> None:
+    """Those that would meet part from their middle, inside the frame; the others stay beside their lines."""
+    assert frame.spaced(heights, 0.1) == pytest.approx(expected)

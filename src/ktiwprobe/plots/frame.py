@@ -111,14 +111,23 @@ def label_ends(
     size: float = 9,
     gap: float = 0.075,
 ) -> None:
-    """Each label beside the end of its line, moved apart where they would meet."""
+    """Each label beside the end of its line; where they would meet, moved apart as little as can be."""
     axis.get_xlim(), axis.get_ylim()  # settles the limits, which the transformation needs
     to_share = (axis.transData + axis.transAxes.inverted()).transform
     order = sorted(ends, key=lambda label: ends[label][1])
-    heights = [float(np.clip(to_share(ends[label])[1], 0.02, 0.98)) for label in order]
-    for i in range(1, len(heights)):
-        heights[i] = max(heights[i], heights[i - 1] + gap)
-    excess = max(0.0, heights[-1] - 0.98) if heights else 0.0
+    heights = spaced([float(to_share(ends[label])[1]) for label in order], gap)
     for label, height in zip(order, heights, strict=True):
         place = {"transform": axis.transAxes, "va": "center", "ha": "left", "fontsize": size, "clip_on": False}
-        axis.text(1.02, height - excess, label, color=colours[label], **place)
+        axis.text(1.02, height, label, color=colours[label], **place)
+
+
+def spaced(heights: Sequence[float], gap: float) -> list[float]:
+    """Rising `heights` at least `gap` apart and inside the frame, the sum of squared moves the smallest there is."""
+    from scipy.optimize import isotonic_regression
+
+    if not heights:
+        return []
+    steps = gap * np.arange(len(heights))
+    free = isotonic_regression(np.array(heights) - steps).x  # less the gaps, they need only not fall
+    found: list[float] = (free.clip(0.02, max(0.02, 0.98 - steps[-1])) + steps).tolist()
+    return found
