@@ -176,7 +176,8 @@ def gradients_reach_everything(case: Case) -> None:
     with torch.random.fork_rng(devices=[]):
         model.zero_grad()
         model.loss(case.batch).backward()
-    idle = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    # zero is not idle: a bias in front of a softmax moves nothing, and only rounding keeps its gradient from being 0
+    idle = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
     if idle:
         raise Failed(f"no gradient reaches {', '.join(idle)}: use them in trace, or leave them out")
 
