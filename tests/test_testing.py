@@ -166,7 +166,18 @@ class LowerPrecision(Good):
         return super().source(batch, None if gate is None else gate.bfloat16())
 
 
-@pytest.mark.parametrize("model", [Good, Causal, Faster, Scores, LowerPrecision, TinyModel, TinyCount])
+class MovesNothing(Good):
+    """One parameter has a gradient of exactly zero, as a bias in front of a softmax may have."""
+
+    def __init__(self, *given: int) -> None:
+        super().__init__(*given)
+        self.shift = nn.Parameter(torch.zeros(1))
+
+    def weights(self, s: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        return super().weights(s, h, batch) + 0 * self.shift
+
+
+@pytest.mark.parametrize("model", [Good, Causal, Faster, Scores, LowerPrecision, MovesNothing, TinyModel, TinyCount])
 def test_a_good_model_passes(model: type, tiny_registry: Registry) -> None:
     """With a causal mask, fast paths, scores, half precision or no attention at all."""
     assert failures(model_checks(model, registry=tiny_registry)) == {}
