@@ -227,7 +227,7 @@ class Seq2Seq(TorchModel):
 
     def stepwise(self, batch: Batch, attend: Tensor | None = None) -> tuple[Step, Carry]:
         """The decoder, one piece at a time, and the states to start from; the source is encoded once, here."""
-        h, start = self._read(batch, None)
+        h, start = self._read(self.embed[0](batch.x), batch.x_lengths)
         seen = batch.x_mask.unsqueeze(1)  # (B, 1, L)
 
         def step(tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
@@ -240,15 +240,21 @@ class Seq2Seq(TorchModel):
 
     def _states(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Tensor]:
         """h, and s from the target shifted by one. (B, L, D), (B, T, H)"""
-        h, start = self._read(batch, gate)
-        s, _ = self.decoder.resume(self.embed[-1](_shifted(batch.y)), start)
+        source, target = self._embedded(batch.x, _shifted(batch.y))
+        h, start = self._read(source if gate is None else source * gate.to(source.dtype).unsqueeze(-1), batch.x_lengths)
+        s, _ = self.decoder.resume(target, start)
         return h, s
 
-    def _read(self, batch: Batch, gate: Tensor | None) -> tuple[Tensor, Carry]:
+    def _embedded(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """A shared table is read once: its gradient is as large as the table, however few words were read."""
+        if len(self.embed) > 1:
+            return self.embed[0](x), self.embed[1](y)
+        both = self.embed[0](torch.cat([x, y], 1))
+        return both[:, : x.shape[1]], both[:, x.shape[1] :]
+
+    def _read(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Carry]:
         """Encoder states (B, L, D), and the decoder's first: of each layer, the mean of the directions' last."""
-        e = self.embed[0](batch.x)  # (B, L, H)
-        e = e if gate is None else e * gate.to(e.dtype).unsqueeze(-1)
-        h, final = self.encoder.read(e, batch.x_lengths)
+        h, final = self.encoder.read(embedded, lengths)
         return h, tuple(part.mean(1, keepdim=True) for part in final)
 
     def _own(self, h: Tensor, s: Tensor, x_mask: Tensor) -> Tensor:

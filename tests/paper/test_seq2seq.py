@@ -14,6 +14,7 @@ from ktiwprobe.data import EOS, SPECIALS, UNK
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
 from ktiwprobe_paper import lexical
+from ktiwprobe_paper.recurrent import drop
 from ktiwprobe_paper.seq2seq import Seq2Seq
 
 TOKENS = (*SPECIALS, *"abcdefghijklm")
@@ -239,6 +240,19 @@ def test_dropout_is_between_layers_only() -> None:
         model = make_model(layers=layers)
         quiet = model.trace(batch).logits
         assert torch.allclose(model.train().trace(batch).logits, quiet) is same
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1.0])
+def test_dropout_keeps_the_mean(p: float) -> None:
+    """A share 1 - p is kept and made larger by as much; the gradient goes where the value went."""
+    torch.manual_seed(0)
+    x = torch.ones(200, 500, requires_grad=True)
+    out = drop(x, p)
+    kept = out.detach() > 0
+    assert abs(kept.float().mean() - (1 - p)) < 0.01
+    assert torch.allclose(out[kept], torch.tensor(1 / max(1 - p, 1e-9)))
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(gradient, out)
 
 
 def test_attention_parameters_move_alpha_and_leave_beta() -> None:
