@@ -15,7 +15,7 @@ from ktiwprobe.recipe import make_recipe
 from ktiwprobe_paper.experiments.copying import MODEL
 from ktiwprobe_paper.experiments.gradient import WIDTHS, errors_at, make_problem
 
-KERNELS = ("rnn", "lstm", "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
+KERNELS = ("linear_pointwise", "rnn", "lstm", "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
 STEPS = 5
 LEAST, MOST = 0.85, 4.0
 

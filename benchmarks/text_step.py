@@ -27,7 +27,9 @@ from ktiwprobe_paper.text.pieces import Pieces
 PAIRS, BATCH, V, H = 8000, 16, 8000, 256
 TURNS, WARM, PROFILED = 20, 2, 10
 RATIO, SHARE = 1.3, 0.8
-HEAVY = re.compile(r"mkldnn_rnn|lstm|^aten::(mm|addmm|bmm|baddbmm|addbmm|linear|matmul|mkldnn_linear|dot|mv)(_|$)")
+HEAVY = re.compile(
+    r"mkldnn_rnn|lstm|linear_pointwise|^aten::(mm|addmm|bmm|baddbmm|addbmm|linear|matmul|mkldnn_linear|dot|mv)(_|$)"
+)
 
 
 def sentences(rng: np.random.Generator) -> list[str]:

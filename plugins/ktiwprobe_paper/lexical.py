@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ktiwprobe import Batch
+from ktiwprobe_paper.products import multiply
 
 LOG2E = math.log2(math.e)
 BLOCK = {"cpu": 3 * 2**20, "cuda": 2**26}  # numbers in flight: what a CPU's cache holds, what keeps a GPU busy
@@ -71,7 +72,7 @@ class Scorer:
         right, others = hidden.new_zeros(N), hidden.new_zeros(N)
         for table, factor in zip(self.tables, self.factors, strict=True):
             C = len(factor)
-            logits = torch.mm(hidden, table, out=self.block[: N * C].view(N, C))  # in units of ln 2, bias left out
+            logits = multiply(hidden, table, self.block[: N * C].view(N, C))  # in units of ln 2, bias left out
             right += _take(logits, y - first)
             others += logits.exp2_() @ factor
             first += C

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ktiwprobe_paper.products import linear, multiply
+
 
 @dataclass(frozen=True, eq=False)
 class Packing:
@@ -95,7 +97,7 @@ def run(
 def forward(x: Tensor, h0: Tensor, c0: Tensor, weights: Weights, packing: Packing) -> Memory:
     """All states, in the order in which each direction reads."""
     D, G, H = weights.states.shape
-    gates = turned(torch.addmm(weights.bias, x, weights.inputs.t()).view(-1, D, G), packing)  # (D, N, G)
+    gates = turned(linear(x, weights.inputs, weights.bias).view(-1, D, G), packing)  # (D, N, G)
     c, squashed, h = (gates.new_empty(D, len(x), H) for _ in range(3))
     recur, sizes = weights.states.mT, packing.sizes
     steps = zip(*(torch.split(part, sizes, 1) for part in (gates, c, squashed, h)), strict=True)
@@ -134,7 +136,7 @@ def backward(memory: Memory, c0: Tensor, states: Tensor, packing: Packing, dh: T
         dc_now.addcmul_(dh_now, of_c_now.unsqueeze(2))
         torch.mul(dc_now.unsqueeze(3), slope[:, :, None, :3], out=dgate[:, :, :, :3])
         torch.mul(dh_now, slope[:, :, None, 3], out=dgate[:, :, :, 3])
-        dh_before.copy_((dgate.reshape(D, n * K, 4 * H) @ states).view(D, n, K, H))
+        dh_before.copy_(multiply(dgate.reshape(D, n * K, 4 * H), states).view(D, n, K, H))
         dc_now *= f_now.unsqueeze(2)
     return Backward(dgates.view(D, N, K, 4 * H), dh_next, dc)
 
@@ -199,11 +201,11 @@ class _Layer(torch.autograd.Function):
         text = unturned(dgates, packing).reshape(-1, D * G)  # (N, D * G)
         of_x, of_h0, of_c0, of_inputs, of_states, of_bias, _ = ctx.needs_input_grad
         return (
-            text @ inputs if of_x else None,
+            multiply(text, inputs) if of_x else None,
             found.h0.squeeze(2) if of_h0 else None,
             found.c0.squeeze(2) if of_c0 else None,
-            text.t() @ x if of_inputs else None,
-            dgates.mT @ _before(kept.h, h0, packing) if of_states else None,
+            multiply(text.t(), x) if of_inputs else None,
+            multiply(dgates.mT, _before(kept.h, h0, packing)) if of_states else None,
             text.sum(0) if of_bias else None,
             None,
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ktiwprobe_paper.packed_lstm import Memory, Packing, Weights, backward, forward, turned, unturned
+from ktiwprobe_paper.products import multiply
 from ktiwprobe_paper.recurrent import Recurrent
 
 CELLS = 2**14  # gradients of K outputs at B * L positions at a time: bounds the memory, about 11 kB a cell at H = 256
@@ -85,7 +86,7 @@ class Tape:
             starts.insert(0, Ends(found.h0, found.c0))
             if n:
                 inputs = layer.weights.inputs.view(D, -1, layer.x.shape[1])  # (D, G, I)
-                dx = (found.gates.flatten(1, 2) @ inputs).view(*found.gates.shape[:3], -1)  # (D, N, K, I)
+                dx = multiply(found.gates.flatten(1, 2), inputs).view(*found.gates.shape[:3], -1)  # (D, N, K, I)
                 dout = unturned(dx, self.packing).sum(1)
         first = self.layers[0]
         known = turned((first.x @ first.weights.inputs.t()).view(len(first.x), D, -1), self.packing)  # (D, N, G)

@@ -25,6 +25,7 @@ from ktiwprobe_paper.decoding import Step, beam_search, greedy
 from ktiwprobe_paper.drawing import redraw
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds
 from ktiwprobe_paper.packed_lstm import Packing
+from ktiwprobe_paper.products import linear
 from ktiwprobe_paper.recurrent import Carry, Recurrent
 from ktiwprobe_paper.saliency import Ends, Local, Tape, back_to_words
 
@@ -56,13 +57,12 @@ class Predictor(nn.Module):
         if self.inner is None:
             return c, s
         of_c, of_s = self.inner.weight.chunk(2, 1)
-        return F.linear(c, of_c), F.linear(s, of_s, self.inner.bias)
+        return linear(c, of_c), linear(s, of_s, self.inner.bias)
 
     def forward(self, c: Tensor, s: Tensor) -> Tensor:
         """(B, T, H), (B, T, H) -> logits (B, T, V)"""
         of_c, of_s = self.parts(c, s)
-        logits: Tensor = self.outer(self.act(of_c + of_s))
-        return logits
+        return linear(self.act(of_c + of_s), self.outer.weight, self.outer.bias)
 
 
 class Seq2Seq(TorchModel):
@@ -265,7 +265,7 @@ class Seq2Seq(TorchModel):
 
     def _asked(self, s: Tensor) -> Tensor:
         """What each head looks for, W s_t. (B, T * S, D)"""
-        return F.linear(s, *self._looks()).view(len(s), s.shape[1] * len(self.look), -1)
+        return linear(s, *self._looks()).view(len(s), s.shape[1] * len(self.look), -1)
 
     def _looks(self) -> tuple[Tensor, Tensor]:
         """W of all heads as one, so that they cost one product. (S * D, H), (S * D,)"""
@@ -280,7 +280,7 @@ class Seq2Seq(TorchModel):
         """What the heads have seen (B, T * S, D), projected, then averaged or summed over heads. (B, T, H)"""
         weights, biases = zip(*((project.weight, project.bias) for project in self.project), strict=True)
         weight = torch.cat(weights, 1)  # (H, S * D): one product projects and sums
-        return F.linear(seen.reshape(len(seen), -1, weight.shape[1]), weight, sum(biases)) * self.share
+        return linear(seen.reshape(len(seen), -1, weight.shape[1]), weight, sum(biases)) * self.share
 
     def _by_output(self, x: Tensor) -> Tensor:
         """The heads of an output side by side. (B, T, L), or (B, S, T, L) -> (B, T * S, L)"""

@@ -58,8 +58,9 @@ class Case:
         return model.eval() if hasattr(model, "eval") else model
 
     def update(self, model: Any, *, times: int) -> None:
-        """Take a few gradient steps."""
+        """Take a few gradient steps, always the same ones."""
         with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
             optimiser = model.optimiser(list(model.parameters()), lr=1e-2)
             for _ in range(times):
                 optimiser.zero_grad()
