@@ -22,7 +22,7 @@ def held_back() -> bool:
     """Whether MKL leaves half of this processor unused and oneDNN can be called instead."""
     here = Path("/proc/cpuinfo")
     maker = here.read_text() if here.is_file() else platform.processor()
-    if "AuthenticAMD" not in maker or torch.backends.cpu.get_cpu_capability() != "AVX512":  # type: ignore[no-untyped-call]
+    if "AuthenticAMD" not in maker or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
 
