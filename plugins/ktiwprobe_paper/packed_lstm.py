@@ -11,6 +11,7 @@ N is the number of real tokens, D of directions, G of gate units (4 H, in torch'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ktiwprobe_paper.products import linear, multiply
+from ktiwprobe_paper.products import linear_into, multiply
+
+ROWS = 128  # of the slopes at a time: what a core's cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,11 @@ class Weights(NamedTuple):
         w_ih, w_hh, b_ih, b_hh = zip(*layer.all_weights, strict=True)
         return cls(torch.cat(w_ih), torch.stack(w_hh), torch.cat(b_ih) + torch.cat(b_hh))
 
+    def by_direction(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """What meets the inputs: (G, I) and (G,) of each direction."""
+        D = len(self.states)
+        return self.inputs.chunk(D), self.bias.chunk(D)
+
 
 class Memory(NamedTuple):
     """What a forward pass leaves for a backward pass."""
@@ -97,7 +105,9 @@ def run(
 def forward(x: Tensor, h0: Tensor, c0: Tensor, weights: Weights, packing: Packing) -> Memory:
     """All states, in the order in which each direction reads."""
     D, G, H = weights.states.shape
-    gates = turned(linear(x, weights.inputs, weights.bias).view(-1, D, G), packing)  # (D, N, G)
+    gates = x.new_empty(D, len(x), G)
+    for gate, read, w, b in zip(gates, _as_read(x, D, packing), *weights.by_direction(), strict=True):
+        linear_into(gate, read, w, b)
     c, squashed, h = (gates.new_empty(D, len(x), H) for _ in range(3))
     recur, sizes = weights.states.mT, packing.sizes
     steps = zip(*(torch.split(part, sizes, 1) for part in (gates, c, squashed, h)), strict=True)
@@ -126,7 +136,7 @@ def backward(memory: Memory, c0: Tensor, states: Tensor, packing: Packing, dh: T
     """From dh (D, N, K, H), in reading order, and dc (D, B, K, H) of the final c. `dh` is used up."""
     D, N, K, H = dh.shape
     slopes, of_c, f = _slopes(memory, _before(memory.c, c0, packing))
-    dgates = dh.new_empty(D, N, K, 4, H)
+    dgates = slopes.unsqueeze(2) if K == 1 else dh.new_empty(D, N, K, 4, H)  # in the same place if there is one of each
     dh_next, dc = torch.zeros_like(dc), dc.clone()  # of rows that have not ended yet: their first
     steps = zip(*(torch.split(part, packing.sizes, 1) for part in (dgates, dh, slopes, of_c, f)), strict=True)
     for dgate, dh_now, slope, of_c_now, f_now in reversed(list(steps)):
@@ -147,13 +157,17 @@ def _slopes(memory: Memory, c_before: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     (D, N, 4, H) for gates i, f, g (times dc) and o (times dh); (D, N, H) from dh to dc; and f.
     """
     D, N, H = memory.h.shape
-    i, f, g, o = memory.gates.view(D, N, 4, H).unbind(2)
-    slopes = memory.gates.new_empty(D, N, 4, H)
-    torch.mul(i - i * i, g, out=slopes[:, :, 0])
-    torch.mul(f - f * f, c_before, out=slopes[:, :, 1])
-    torch.mul(1 - g * g, i, out=slopes[:, :, 2])
-    torch.mul(o - o * o, memory.squashed, out=slopes[:, :, 3])
-    return slopes, o * (1 - memory.squashed**2), f
+    gates = memory.gates.view(D, N, 4, H)
+    slopes, of_c = torch.empty_like(gates), torch.empty_like(memory.c)
+    whole = (gates, memory.squashed, c_before, slopes, of_c)
+    for gate, squashed, before, slope, to_c in zip(*(torch.split(part, ROWS, 1) for part in whole), strict=True):
+        i, f, g, o = gate.unbind(2)
+        torch.mul(i - i * i, g, out=slope[:, :, 0])
+        torch.mul(f - f * f, before, out=slope[:, :, 1])
+        torch.mul(1 - g * g, i, out=slope[:, :, 2])
+        torch.mul(o - o * o, squashed, out=slope[:, :, 3])
+        torch.mul(o, 1 - squashed * squashed, out=to_c)
+    return slopes, of_c, gates[:, :, 1]
 
 
 def _before(states: Tensor, first: Tensor, packing: Packing) -> Tensor:
@@ -179,6 +193,17 @@ def unturned(x: Tensor, packing: Packing) -> Tensor:
     return torch.stack([x[0], x[1].index_select(0, packing.mirror)], 1)
 
 
+def _as_read(x: Tensor, D: int, packing: Packing) -> list[Tensor]:
+    """Tokens (N, I) in the order in which each of D directions reads them."""
+    return [x, x.index_select(0, packing.mirror)][:D]
+
+
+def _of_text(parts: Sequence[Tensor], packing: Packing) -> Tensor:
+    """The sum over directions of what was found in reading order, in the order of the text. (N, I)"""
+    forwards, *backwards = parts
+    return sum((part.index_select(0, packing.mirror) for part in backwards), forwards)
+
+
 class _Layer(torch.autograd.Function):
     """`forward` and `backward` as autograd wants them, K = 1."""
 
@@ -194,18 +219,18 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dout: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:
         x, h0, c0, inputs, states, *memory = ctx.saved_tensors
-        kept, packing, (D, G, H) = Memory(*memory), ctx.packing, states.shape
+        kept, packing, (D, _, H) = Memory(*memory), ctx.packing, states.shape
         dh = turned(dout.view(-1, D, H), packing).clone().unsqueeze(2)
         found = backward(kept, c0, states, packing, dh, dc.unsqueeze(2))
         dgates = found.gates.squeeze(2)  # (D, N, G)
-        text = unturned(dgates, packing).reshape(-1, D * G)  # (N, D * G)
+        read, by_direction = _as_read(x, D, packing), inputs.chunk(D)
         of_x, of_h0, of_c0, of_inputs, of_states, of_bias, _ = ctx.needs_input_grad
         return (
-            multiply(text, inputs) if of_x else None,
+            _of_text([multiply(d, w) for d, w in zip(dgates, by_direction, strict=True)], packing) if of_x else None,
             found.h0.squeeze(2) if of_h0 else None,
             found.c0.squeeze(2) if of_c0 else None,
-            multiply(text.t(), x) if of_inputs else None,
-            multiply(dgates.mT, _before(kept.h, h0, packing)) if of_states else None,
-            text.sum(0) if of_bias else None,
+            torch.cat([multiply(r.t(), d).t() for r, d in zip(read, dgates, strict=True)]) if of_inputs else None,
+            multiply(_before(kept.h, h0, packing).mT, dgates).mT if of_states else None,
+            dgates.sum(1).flatten() if of_bias else None,
             None,
         )

@@ -5,7 +5,9 @@ twice as fast (docs/speed.md). oneDNN, the library of torch's LSTM layers, goes 
 products go there, on such processors only. Everywhere else these are torch's own.
 """
 
+import ctypes
 import platform
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ def held_back() -> bool:
     maker = here.read_text() if here.is_file() else platform.processor()
     if "AuthenticAMD" not in maker or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mkl_serv_intel_cpu_true"):
+        return False  # somebody has answered for the processor (docs/speed.md)
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
 
 
@@ -37,6 +41,14 @@ def multiply(a: Tensor, b: Tensor, space: Tensor | None = None) -> Tensor:
     if a.dim() == 3:
         return torch.stack([_onednn(*pair) for pair in zip(a, b, strict=True)])
     return _onednn(a, b)
+
+
+def linear_into(space: Tensor, x: Tensor, weight: Tensor, bias: Tensor) -> None:
+    """Write F.linear of x (N, K) to `space` (N, M); autograd does not follow it."""
+    if _to_onednn(x, weight.t()):
+        space.copy_(_onednn(x, weight.t(), bias))
+    else:
+        torch.addmm(bias, x, weight.t(), out=space)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
