@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ktiwprobe_paper.products import linear_into, multiply
 
-ROWS = 128  # of the slopes at a time: what a core's cache holds
+ROWS = 512  # of the slopes at a time: more leave the cache, fewer take more calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +195,18 @@ def unturned(x: Tensor, packing: Packing) -> Tensor:
 
 def _as_read(x: Tensor, D: int, packing: Packing) -> list[Tensor]:
     """Tokens (N, I) in the order in which each of D directions reads them."""
-    return [x, x.index_select(0, packing.mirror)][:D]
+    return [x] if D == 1 else [x, x.index_select(0, packing.mirror)]
 
 
 def _of_text(parts: Sequence[Tensor], packing: Packing) -> Tensor:
     """The sum over directions of what was found in reading order, in the order of the text. (N, I)"""
     forwards, *backwards = parts
     return sum((part.index_select(0, packing.mirror) for part in backwards), forwards)
+
+
+def _of_inputs(read: Sequence[Tensor], dgates: Tensor) -> Tensor:
+    """The gradient of the inputs' weights; transposed twice, since oneDNN copies the transposed factor. (D * G, I)"""
+    return torch.cat([multiply(x.t(), d).t() for x, d in zip(read, dgates, strict=True)])
 
 
 class _Layer(torch.autograd.Function):
@@ -223,13 +228,12 @@ class _Layer(torch.autograd.Function):
         dh = turned(dout.view(-1, D, H), packing).clone().unsqueeze(2)
         found = backward(kept, c0, states, packing, dh, dc.unsqueeze(2))
         dgates = found.gates.squeeze(2)  # (D, N, G)
-        read, by_direction = _as_read(x, D, packing), inputs.chunk(D)
         of_x, of_h0, of_c0, of_inputs, of_states, of_bias, _ = ctx.needs_input_grad
         return (
-            _of_text([multiply(d, w) for d, w in zip(dgates, by_direction, strict=True)], packing) if of_x else None,
+            _of_text([multiply(d, w) for d, w in zip(dgates, inputs.chunk(D), strict=True)], packing) if of_x else None,
             found.h0.squeeze(2) if of_h0 else None,
             found.c0.squeeze(2) if of_c0 else None,
-            torch.cat([multiply(r.t(), d).t() for r, d in zip(read, dgates, strict=True)]) if of_inputs else None,
+            _of_inputs(_as_read(x, D, packing), dgates) if of_inputs else None,
             multiply(_before(kept.h, h0, packing).mT, dgates).mT if of_states else None,
             dgates.sum(1).flatten() if of_bias else None,
             None,

@@ -164,7 +164,9 @@ class Seq2Seq(TorchModel):
         """Logits and ids of the N real outputs: on a CPU the product to V is worth sparing padding. (N, V), (N,)"""
         h, s, own = self.encode(batch)
         c = self._context(choose(own, attend, batch.x_mask.unsqueeze(1)), h)
-        return self.predict(c[batch.y_mask], s[batch.y_mask]), batch.y[batch.y_mask]
+        real = batch.y_mask.flatten().nonzero().squeeze(1)
+        c, s, y = (part.flatten(0, 1).index_select(0, real) for part in (c, s, batch.y))
+        return self.predict(c, s), y
 
     def beta(self, batch: Batch) -> Tensor:
         """Log-odds of y_t with every head on l alone: β of Eq. 4, all cells at once. (B, T, L)"""
@@ -249,8 +251,8 @@ class Seq2Seq(TorchModel):
         """A shared table is read once: its gradient is as large as the table, however few words were read."""
         if len(self.embed) > 1:
             return self.embed[0](x), self.embed[1](y)
-        both = self.embed[0](torch.cat([x, y], 1))
-        return both[:, : x.shape[1]], both[:, x.shape[1] :]
+        source, target = self.embed[0](torch.cat([x, y], 1)).split([x.shape[1], y.shape[1]], 1)
+        return source, target
 
     def _read(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Carry]:
         """Encoder states (B, L, D), and the decoder's first: of each layer, the mean of the directions' last."""

@@ -1,12 +1,18 @@
 """Products by oneDNN: the same numbers and gradients as torch's own, wherever they are used."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ktiwprobe import Split
 from ktiwprobe_paper import products
 from ktiwprobe_paper.products import linear, multiply
+from ktiwprobe_paper.recurrent import Recurrent
+from ktiwprobe_paper.seq2seq import Seq2Seq
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -54,6 +60,44 @@ def test_multiply_takes_parts_and_stacks() -> None:
     torch.testing.assert_close(multiply(a, b), a @ b, **CLOSE)
     torch.testing.assert_close(multiply(a[0].t(), a[1]), a[0].t() @ a[1], **CLOSE)
     torch.testing.assert_close(multiply(a[0][:, ::2], b[0][::2]), a[0][:, ::2] @ b[0][::2], **CLOSE)
+
+
+def assert_same_by_torch(run: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` asks oneDNN, and torch's own products give what it gives."""
+    asked, onednn = [], products._onednn
+    monkeypatch.setattr(products, "_onednn", lambda *args: asked.append(1) or onednn(*args))
+    ours = run()
+    assert asked
+    monkeypatch.setattr(products, "held_back", lambda: False)
+    for mine, torchs in zip(ours, run(), strict=True):
+        torch.testing.assert_close(mine, torchs, **CLOSE)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_layers_over_real_tokens_are_the_same(both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs, final states and all gradients."""
+    torch.manual_seed(0)
+    net, x, lengths = (
+        Recurrent("lstm", 5, 7, layers=2, bidirectional=both),
+        torch.randn(4, 9, 5),
+        torch.tensor([9, 1, 3, 1]),
+    )
+    assert net.worth_packing(lengths, 9)
+
+    def run() -> list[Tensor]:
+        leaf = x.clone().requires_grad_()
+        out, final = net.read(leaf, lengths)
+        loss = (out**2).sum() + sum((part**2).sum() for part in final)
+        return [out, *final, *torch.autograd.grad(loss, [leaf, *net.parameters()])]
+
+    assert_same_by_torch(run, monkeypatch)
+
+
+def test_probes_of_a_translator_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = Seq2Seq(12, 12, Seq2Seq.Options(hidden=6)).eval()
+    batch = Split.of([[4, 5, 6], [7], [8, 9]], [[5, 6, 3], [10, 3], [3]]).batch(np.arange(3))
+    assert_same_by_torch(lambda: [model.beta(batch), model.delta(batch)], monkeypatch)
 
 
 def test_only_large_float32_on_the_cpu_leaves_torch(monkeypatch: pytest.MonkeyPatch) -> None:
