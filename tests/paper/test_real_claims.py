@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ktiwprobe import Run, agree
 from ktiwprobe.experiments import reproduce
 from test_sweep import Here
 
@@ -41,3 +42,14 @@ def test_optimal_attention_compares_bleu_on_real_text(claim):
     assert {"BLEU", "BLEU, mlp"} <= ours.keys()
     assert (paper["BLEU"], paper["BLEU, mlp"]) == (38.2, 37.9)
     assert len(report.runs) == 2
+
+
+def test_optimal_attention_is_held_to_another_trainings_beta(claim, tmp_path):
+    """Another seed's, where it agrees most; with one seed, that of the model with a hidden layer."""
+    for seeds, of_v in (((20,), ("mlp", 20)), ((20, 13), ("linear", 13))):
+        report = claim("optimal-attention", "multi30k", seeds=seeds)
+        runs = [Run(tmp_path / "runs" / name) for name in report.runs]
+        names = {(run.record["options"]["model"]["output"], run.seed): run.name for run in runs}
+        u, v = f"{names['linear', 20]}:alpha-opt@best", f"{names[of_v]}:beta@max"
+        expected = agree(u, v, runs=tmp_path / "runs").value
+        assert report.result.table[0]["A(alpha-opt, beta-hat)"] == expected
