@@ -53,3 +53,5 @@ def test_optimal_attention_is_held_to_another_trainings_beta(claim, tmp_path):
         u, v = f"{names['linear', 20]}:alpha-opt@best", f"{names[of_v]}:beta@max"
         expected = agree(u, v, runs=tmp_path / "runs").value
         assert report.result.table[0]["A(alpha-opt, beta-hat)"] == expected
+        steps = [{row["step"] for row in report.result.curves if row["seed"] == seed} for seed in seeds]
+        assert steps[0] == steps[-1] >= {0, 4}, "seeds have no steps in common to draw a median of"

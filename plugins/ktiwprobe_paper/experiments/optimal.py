@@ -133,8 +133,8 @@ def _bleu(context: Context, run: Run, name: str) -> dict[str, float]:
 
 
 def _curve(context: Context, run: Run, *, few: bool) -> dict[int, float]:
-    """A(alpha-opt, beta) at some checkpoints; at few of real data, where each takes long."""
-    steps = sorted({0, run.best_step()} if few else {*run.steps()[::2], run.steps()[-1]})
+    """A(alpha-opt, beta) at some checkpoints, the same of every seed; at few of real data, where each takes long."""
+    steps = sorted({*run.steps()[:: 5 if few else 2], run.steps()[-1]})
     pairs = zip(context.signals(run, "alpha-opt", steps), context.signals(run, "beta", steps), strict=True)
     return {step: float(context.agree(u, v).value or 0) for (step, u), (_, v) in pairs}
 
