@@ -4,7 +4,8 @@ The plain one tokenises the sentences of every batch again, packs them for `nn.L
 positions, padding too; ours reads ids that were made once, and is what `ktiwprobe train lstm-seq2seq` runs. Both have
 the paper's sizes and see the same invented sentences, turn about, so that a busy machine slows both: `ratio` is the
 median over turns and must be at least 1.3. `share` is how much of our step's time goes into recurrent kernels and
-matrix products (theirs by torch's profiler, the step's by the clock, without it): at least 80 %.
+matrix products, their own copies included (theirs by torch's profiler, the step's by the clock, without it, both on
+shapes met before): at least 80 %.
 Run: python -m benchmarks.text_step
 """
 

@@ -205,7 +205,7 @@ def _of_text(parts: Sequence[Tensor], packing: Packing) -> Tensor:
 
 
 def _of_inputs(read: Sequence[Tensor], dgates: Tensor) -> Tensor:
-    """The gradient of the inputs' weights; transposed twice, since oneDNN copies the transposed factor. (D * G, I)"""
+    """The gradient of the inputs' weights; oneDNN copies a transposed first factor, and x is the smaller. (D * G, I)"""
     return torch.cat([multiply(x.t(), d).t() for x, d in zip(read, dgates, strict=True)])
 
 
