@@ -7,24 +7,42 @@ from pathlib import Path
 
 import pytest
 
+from pseudo_terminal import on_terminal
+
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.xdist_group("demo")
 def test_the_demo_trains_compares_and_draws(tmp_path: Path) -> None:
-    """`make demo`'s script prints the table with every comparison and writes its pictures."""
+    """`make demo`'s script prints every comparison and writes its pictures, on a terminal and into a file alike."""
     small = ["--steps", "12", "-o", "hidden=16", "-o", "validation=30"]
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples/demo.py", "--out", tmp_path / "demo", *small],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, ROOT / "examples/demo.py", "--out", tmp_path / "demo", *small]
+    seen = on_terminal(command)
+    assert seen.code == 0, seen.text
+    assert "\x1b[?25l" in seen.text  # a bar was drawn, the cursor hidden
+    assert seen.text.rindex("\x1b[?25h") > seen.text.rindex("\x1b[?25l")  # and shown again
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for word in ("alpha", "beta", "delta", "gold", "aer", "baseline", "95 % interval", "ξ"):
         assert word in done.stdout
+        assert word in seen.text
     for picture in ("sentence.png", "training.png"):
         assert (tmp_path / "demo" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.xdist_group("demo")
+def test_an_error_in_a_script_gives_the_cursor_back(tmp_path: Path) -> None:
+    """Progress drawn outside of a command ends with the process, so the terminal is not left without a cursor."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from ktiwprobe.cli.progress import make_progress\n"
+        "make_progress(quiet=False).begin('job', 10)\n"
+        "raise ValueError('meant')\n"
+    )
+    seen = on_terminal([sys.executable, script])
+    assert seen.code == 1
+    assert "meant" in seen.text
+    assert seen.text.rindex("\x1b[?25h") > seen.text.rindex("\x1b[?25l")
 
 
 @pytest.mark.xdist_group("demo")

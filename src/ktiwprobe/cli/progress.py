@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,9 @@ def make_progress(quiet: bool) -> Progress:
     if not sys.stderr.isatty():
         return Lines()
     bars = Bars()
-    click.get_current_context().call_on_close(bars.end)  # an error must not leave the cursor hidden
+    context = click.get_current_context(silent=True)  # there is none in a script or a notebook
+    # An error must not leave the cursor hidden.
+    (context.call_on_close if context else atexit.register)(bars.end)
     return bars
 
 
