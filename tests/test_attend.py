@@ -197,3 +197,50 @@ def test_a_run_under_uniform_attention_decodes_under_it() -> None:
     weights, beam = Under(Decoder(), uniform).translate(batch, beam=5)
     assert beam == 5
     assert torch.equal(weights, torch.tensor([[[0.5, 0.5]], [[1.0, 0.0]]]))
+
+
+class TwoWindows(tiny.TinyModel):
+    """Two heads of a causal model: h0 sees inputs 0 to t + 1, h1 only inputs t and t + 1."""
+
+    def allowed(self, batch: Batch) -> Tensor:
+        """(B, S, T, L)"""
+        T, L = batch.y.shape[1], batch.x.shape[1]
+        prefix = torch.ones(T, L, dtype=torch.bool).tril(1)
+        windows = torch.stack([prefix, prefix.triu()])
+        return batch.x_mask[:, None, None] & windows
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        """As of TinyModel, each head behind its own mask."""
+        e = self.read(batch.x) if gate is None else self.read(batch.x) * gate.unsqueeze(-1)
+        s = self.write(torch.cat([torch.ones_like(batch.y[:, :1]), batch.y[:, :-1]], 1))
+        seen = self.allowed(batch)
+        scores = torch.stack([look(s) @ e.transpose(1, 2) for look in self.look], 1)
+        own = scores.masked_fill(~seen, -1e9).softmax(-1)
+        alpha = choose(own, attend, seen)
+        return Trace(self.say(torch.cat([(alpha @ e.unsqueeze(1)).mean(1), s], -1)), alpha)
+
+
+@pytest.fixture
+def two_windows(tiny_corpus: Corpus) -> TwoWindows:
+    torch.manual_seed(0)
+    return TwoWindows.build(tiny_corpus, tiny.TinyModel.Options(heads=2)).eval()
+
+
+def test_sites_that_see_different_cells(two_windows: TwoWindows, batch: Batch) -> None:
+    """alpha keeps the cells of any site, 0 where one may not look; beta those that every site can be forced to."""
+    from ktiwprobe.probing import probe
+
+    seen = two_windows.allowed(batch) & batch.y_mask[:, None, :, None]
+    alpha, beta, delta = (probe(two_windows, [batch], name) for name in ("alpha", "beta", "delta"))
+    assert alpha.values.shape[1] == delta.values.shape[1] == int(seen.any(1).sum())
+    assert beta.values.shape[1] == int(seen.all(1).sum()) < alpha.values.shape[1]
+    outside = ~seen.transpose(0, 1)[:, seen.any(1)]  # (S, cells)
+    assert outside.any()
+    assert (alpha.values[outside.numpy()] == 0).all()
+
+
+def test_under_uniform_attention_each_site_keeps_its_own_cells(two_windows: TwoWindows, batch: Batch) -> None:
+    """A window of 2 gets halves, a prefix of n gets n-ths; neither row falls back to its own weights."""
+    seen = two_windows.allowed(batch)
+    alpha = Under(two_windows, uniform).trace(batch).alpha
+    assert torch.equal(alpha, uniform(seen).expand_as(alpha))

@@ -11,14 +11,33 @@ from ktiwprobe.protocols import Trace
 
 
 def allowed(model: Any, batch: Batch) -> Tensor:
-    """Which positions each output row may look at: the model's word, else every real position. (B, T or 1, L)"""
+    """Which positions each output row may look at: as the model defines it, else every real position. (B, T or 1, L)
+
+    A model whose sites look at different positions (full attention beside a sliding window) returns a mask for each
+    site: (B, S, T or 1, L).
+    """
     if hasattr(model, "allowed"):
         return model.allowed(batch)  # type: ignore[no-any-return]
     return batch.x_mask.unsqueeze(1)
 
 
+def by_site(allowed: Tensor) -> Tensor:
+    """The mask with a dimension for sites, whether or not they differ. (B, S or 1, T or 1, L)"""
+    return allowed if allowed.dim() == 4 else allowed.unsqueeze(1)
+
+
+def at_any_site(allowed: Tensor) -> Tensor:
+    """Positions that a row may look at from at least one site: the cells of alpha and delta. (B, T or 1, L)"""
+    return by_site(allowed).any(1)
+
+
+def at_every_site(allowed: Tensor) -> Tensor:
+    """Positions that a row may look at from every site: the cells where all sites can be forced. (B, T or 1, L)"""
+    return by_site(allowed).all(1)
+
+
 def uniform(allowed: Tensor) -> Tensor:
-    """Equal weight on every allowed position, as early in training; zero rows stay zero. (B, T or 1, L)"""
+    """Equal weight on every allowed position, as early in training; zero rows stay zero. Has the shape of `allowed`."""
     weights = allowed.float()
     return weights / weights.sum(-1, keepdim=True).clamp_min(1)
 
@@ -32,11 +51,11 @@ def one_hot(batch: Batch) -> Tensor:
 def choose(own: Tensor, attend: Tensor | None, allowed: Tensor) -> Tensor:
     """The weights to use: `attend` where one is given, else the model's own. (B, T, L) or (B, S, T, L)
 
-    A row that `attend` sends to a position it may not see keeps its own weights.
+    A row that `attend` sends to a position it may not see keeps its own weights. `allowed` may differ between sites.
     """
     if attend is None:
         return own
-    seen = allowed.unsqueeze(1) if own.dim() == 4 else allowed
+    seen = by_site(allowed) if own.dim() == 4 else allowed
     attend = attend.to(own.dtype)
     legal = (attend.masked_fill(~seen, 0) == attend).all(-1, keepdim=True)
     return torch.where(legal, attend, own)
@@ -58,8 +77,8 @@ class Under:
     def _default(self, batch: Batch, attend: Tensor | None) -> Tensor:
         if attend is not None:
             return attend
-        weights = self._attention(allowed(self._model, batch))
-        return weights.unsqueeze(1) if getattr(self._model, "sites", ()) else weights
+        seen = allowed(self._model, batch)
+        return self._attention(by_site(seen) if getattr(self._model, "sites", ()) else seen)
 
     def trace(self, batch: Batch, *, attend: Tensor | None = None, **rest: Any) -> Trace:
         """The model's trace under `attend`, else under the attention it was trained with."""

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ktiwprobe.attend import allowed, uniform
+from ktiwprobe.attend import allowed, by_site, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.probes import _differentiable_rnn, _gradient, _need, log_odds, pooled
@@ -61,7 +61,7 @@ def optimise(
     """
     _need(model, "alpha-opt", "trace")
     sites = len(getattr(model, "sites", ()))
-    seen = allowed(model, batch).unsqueeze(1).expand(-1, max(1, sites), batch.y.shape[1], -1)  # (B, S, T, L)
+    seen = by_site(allowed(model, batch)).expand(-1, max(1, sites), batch.y.shape[1], -1)  # (B, S, T, L)
     evaluate = _objective(model, batch, seen, sites=sites > 0)
     here = kept = evaluate(uniform(seen))
     recent = here.loss.expand(MEMORY, *here.loss.shape)

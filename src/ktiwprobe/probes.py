@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ktiwprobe.attend import allowed, one_hot, uniform
+from ktiwprobe.attend import allowed, at_every_site, by_site, one_hot, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.protocols import Trace
@@ -56,7 +56,7 @@ def alpha(model: Any, batch: Batch) -> Tensor:
         return model.trace(batch).alpha  # type: ignore[no-any-return]
     _need(model, "alpha", "trace", "beta")
     scores, seen = model.beta(batch), allowed(model, batch)
-    seen = seen.unsqueeze(1) if scores.dim() == 4 else seen
+    seen = by_site(seen) if scores.dim() == 4 else seen
     log_p = F.logsigmoid(scores).masked_fill(~seen, -torch.inf)
     share = log_p.softmax(-1)  # of logs, as p itself may be too small for its format
     # a row without any p (no input word was ever seen with this output) says nothing: uniform
@@ -127,19 +127,24 @@ def _need(model: Any, probe: str, *members: str) -> None:
 # what comes back from a stranger's code
 
 
-def check_allowed(mask: Any, batch: Batch) -> Tensor:
-    """The mask a model returned, or a sentence about what is wrong with it."""
+def check_allowed(mask: Any, batch: Batch, sites: int = 0) -> Tensor:
+    """The mask that a model with `sites` named sites returned, or a sentence about what is wrong with it."""
     B, T, L = len(batch.x), batch.y.shape[1], batch.x.shape[1]
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape not in ((B, 1, L), (B, T, L)):
-        found = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise ContractError(f"allowed(batch) returned {found}: it must be bool, ({B}, 1 or {T}, {L})")
-    if (mask & ~batch.x_mask.unsqueeze(1)).any():
+    legal = [(B, rows, L) for rows in (1, T)] + [(B, sites, rows, L) for rows in (1, T) if sites]
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or tuple(mask.shape) not in legal:
+        returned = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        several = f", or ({B}, {sites}, 1 or {T}, {L}) where sites differ" if sites else ""
+        raise ContractError(f"allowed(batch) returned {returned}: it must be bool, ({B}, 1 or {T}, {L}){several}")
+    if (by_site(mask) & ~batch.x_mask[:, None, None]).any():
         raise ContractError("allowed(batch) is true on padding: combine it with batch.x_mask.unsqueeze(1)")
     return mask
 
 
-def check_values(returned: Any, seen: Tensor, probe: str, model: Any) -> Tensor:
-    """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it."""
+def check_values(returned: Any, seen: Tensor, probe: str, model: Any, of_sites: Tensor | None = None) -> Tensor:
+    """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it.
+
+    `seen` are the cells that are kept (B, T, L); `of_sites`, where sites differ, the cells of each (B, S, T, L).
+    """
     B, T, L = seen.shape
     S = max(1, len(getattr(model, "sites", ())))
     if not isinstance(returned, Tensor) or tuple(returned.shape) not in ((B, T, L), (B, S, T, L)):
@@ -157,7 +162,7 @@ def check_values(returned: Any, seen: Tensor, probe: str, model: Any) -> Tensor:
             f"probe {probe!r} of {_name(model)} returned NaN or +inf: every allowed cell must be a number"
         )
     if probe == "alpha":
-        _check_weights(values, legal, tolerance, model)
+        _check_weights(values, legal if of_sites is None else of_sites, tolerance, model)
     return values.cpu()
 
 
@@ -182,7 +187,7 @@ def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) 
 @torch.no_grad()
 def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
     """Refuse a model whose output does not change with the attention it is told to use; False if it had no choice."""
-    legal = check_allowed(allowed(model, batch), batch)
+    legal = at_every_site(check_allowed(allowed(model, batch), batch, len(getattr(model, "sites", ()))))
     several = legal.sum(-1) >= 2  # (B, T or 1)
     if not several.any():
         return False

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.attend import Under, allowed
+from ktiwprobe.attend import Under, allowed, at_any_site, at_every_site
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import UsageError
 from ktiwprobe.pooling import DEFAULT
@@ -78,11 +78,15 @@ class Piece(NamedTuple):
 
 def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
     """Probe one batch and check what comes back."""
-    mask = check_allowed(allowed(model, batch), batch)
-    seen = mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)  # (B, T, L)
-    values = check_values(function(model, batch), seen, probe, model)  # (B, S, T, L)
+    sites, returned = tuple(getattr(model, "sites", ())), function(model, batch)
+    mask = check_allowed(allowed(model, batch), batch, len(sites))
+    # One number for all sites at once exists only where every one of them can be forced.
+    jointly_forced = probe not in OWN and getattr(returned, "ndim", 0) == 3
+    seen = at_every_site(mask) if jointly_forced else at_any_site(mask)
+    seen = seen.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)  # (B, T, L)
+    of_sites = mask.expand(-1, -1, *seen.shape[1:]) & batch.y_mask[:, None, :, None] if mask.dim() == 4 else None
+    values = check_values(returned, seen, probe, model, of_sites)  # (B, S, T, L)
     seen, real = seen.cpu(), batch.y_mask.cpu()
-    sites = tuple(getattr(model, "sites", ()))
     return Piece(
         values=values.transpose(0, 1)[:, seen].numpy(),
         columns=seen.nonzero()[:, 2].int().numpy(),
