@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch, Trace
+from ktiwprobe.attend import by_site
 from ktiwprobe.probes import log_odds
 from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
 from ktiwprobe_transformers.forcing import Force, watching
@@ -23,8 +25,27 @@ STATES = 16  # values that one unit of a state takes at most, the inner layer of
 def beta_of(model: HfModel, batch: Batch) -> Tensor:
     """Log-odds of y_t if only l is attended at the model's sites. (B, T, L)"""
     most = copies_at_once(part(batch, 0, 1), values=values_of(model, batch), megabytes=model.options.memory)
-    pieces = [part(batch, start, start + most) for start in range(0, len(batch.x), most)]
-    return torch.cat([_beta(model, piece, max(1, most // len(piece.x))) for piece in pieces])
+    pieces = [part(batch, *ends) for ends in _pieces(batch, most)]
+    columns, masks = zip(*(_beta(model, piece, max(1, most // len(piece.x))) for piece in pieces), strict=True)
+    several = any(mask.dim() == 4 for mask in masks)
+    sites = (-1, len(model.sites), -1, -1)
+    model.note(batch, torch.cat([by_site(mask).expand(sites) if several else mask for mask in masks]))
+    return torch.cat(columns)
+
+
+def _pieces(batch: Batch, most: int) -> Iterator[tuple[int, int]]:
+    """Where pieces of at most `most` sentences begin and end.
+
+    None has as many sentences as a sentence has inputs or outputs: what has a row for each sentence is known by its
+    size (folding.py).
+    """
+    lengths, start = {batch.x.shape[1], batch.y.shape[1]}, 0
+    while start < len(batch.x):
+        size = min(most, len(batch.x) - start)
+        while size > 1 and size in lengths:
+            size -= 1
+        yield start, start + size
+        start += size
 
 
 def values_of(model: HfModel, batch: Batch) -> int:
@@ -40,18 +61,21 @@ def part(batch: Batch, start: int, end: int) -> Batch:
     return Batch(*(getattr(batch, field.name)[start:end] for field in fields(Batch)))
 
 
-def _beta(model: HfModel, batch: Batch, at_once: int) -> Tensor:
+def _beta(model: HfModel, batch: Batch, at_once: int) -> tuple[Tensor, Tensor]:
+    """beta of a few sentences, and where their rows may look."""
     (B, T), L = batch.y.shape, batch.x.shape[1]
+    single = model.forces_one_row(batch)
     state = model.read(batch)
-    memory = remember(model.network, model.first, lambda: model.logits(batch, state=state), size=B)
-    single = model.forces_one_row
+    memory, watch = remember(model.network, model.forces(batch, None), lambda: model.logits(batch, state=state), size=B)
+    seen = model.seen(batch, watch)
+    model.note(batch, seen)
     jobs = torch.arange(T * L if single else L, device=batch.x.device)
     columns = []
     for some in torch.split(jobs, at_once):
         scores = _scores(model, batch, state, memory, some % L, some // L if single else None)  # (jobs, B, T)
         columns.append(scores[torch.arange(len(some)), :, some // L] if single else scores)
     found = torch.cat(columns)
-    return found.view(T, L, B).permute(2, 0, 1) if single else found.permute(1, 2, 0)
+    return found.view(T, L, B).permute(2, 0, 1) if single else found.permute(1, 2, 0), seen
 
 
 def _scores(model: HfModel, batch: Batch, state: Any, memory: Memory, places: Tensor, outputs: Tensor | None) -> Tensor:
@@ -61,8 +85,10 @@ def _scores(model: HfModel, batch: Batch, state: Any, memory: Memory, places: Te
     forces = model.forces(many, one_hot_rows(places, B, L))
     if outputs is not None:
         forces = {key: at_one_row(force, outputs.repeat_interleave(B)) for key, force in forces.items()}
-    with recalled(memory, B, count), watching(model.network, forces):
+    with recalled(memory, B, count), watching(model.network, forces) as watch:
         logits = model.logits(many, state=copied(state, B, count))
+    if outputs is None and len(model.places) > 1:
+        model.check_unmoved(many, batch, watch)
     return log_odds(Trace(logits, logits), many).view(count, B, T)
 
 
@@ -86,4 +112,4 @@ def _one_row(model: HfModel, batch: Batch, attend: Tensor, gate: Tensor | None, 
     forces = {key: at_one_row(force, outputs) for key, force in model.forces(batch, attend).items()}
     with watching(model.network, forces) as watch:
         logits = model.logits(batch, gate=gate)
-    return logits[:, t], torch.cat([watch.used[place.layer.key] for place in model.places], 1)
+    return logits[:, t], model.used(watch)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ktiwprobe import Batch
 from ktiwprobe.errors import PluginError
+from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.forcing import watching
-from ktiwprobe_transformers.model import HfModel, HfOptions, evaluating, gated
+from ktiwprobe_transformers.model import HfModel, HfOptions
 
 
 class HfClassifier(HfModel):
@@ -29,11 +30,15 @@ class HfClassifier(HfModel):
 
     def settle(self) -> None:
         """Which position the head reads: that whose last states move the output."""
-        network: Any = self.network
-        with torch.enable_grad(), evaluating(network), watching(network, keep_calls=True) as watch:
-            logits = self.logits(self.tiny())
-            (moved,) = torch.autograd.grad(logits.square().sum(), watch.calls[-1].output)  # (1, L, heads, width)
-        rows = moved.abs().sum((0, 2, 3)).nonzero().flatten().tolist()
+        network, states = self.network, []
+        hook = network.base_model.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
+        try:
+            with torch.enable_grad(), evaluating(network), watching(network):
+                logits = self.logits(self.tiny())
+                (moved,) = torch.autograd.grad(logits.square().sum(), states[-1])  # (1, L, D)
+        finally:
+            hook.remove()
+        rows = moved.abs().sum((0, 2)).nonzero().flatten().tolist()
         if rows not in ([0], [moved.shape[1] - 1]):
             raise PluginError(
                 f"{type(network).__name__} classifies from {len(rows)} positions at once, which has no row to force: "
@@ -48,15 +53,9 @@ class HfClassifier(HfModel):
         place = torch.arange(batch.x.shape[1], device=batch.x.device)
         return (place * (self.padded(batch) != self.pad)).argmax(-1, keepdim=True)
 
-    def allowed(self, batch: Batch) -> Tensor:
-        """What the pooled position may look at. (B, 1, L)"""
-        place = torch.arange(batch.x.shape[1], device=batch.x.device)
-        seen = batch.x_mask & (place <= self.rows(batch)) if self.last else batch.x_mask
-        return seen.unsqueeze(1)
-
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
         """(B, 1, V)"""
         network: Any = self.network
-        with gated(network.get_input_embeddings(), gate):
+        with self.gating(gate):
             logits: Tensor = network(input_ids=self.padded(batch), attention_mask=batch.x_mask.long()).logits
         return logits.unsqueeze(1)

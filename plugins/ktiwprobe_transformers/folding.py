@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ktiwprobe import Batch
-from ktiwprobe_transformers.forcing import Force, Key, watching
+from ktiwprobe_transformers.forcing import Force, Key, Watch, watching
 
 Memory = Mapping[nn.Module, Any]
 
@@ -31,18 +31,21 @@ def copied(tree: Any, size: int, count: int) -> Any:
     """Every tensor with `size` rows `count` times; others have no batch and serve all copies as they are."""
 
     def copy(leaf: Any) -> Any:
-        many = isinstance(leaf, Tensor) and leaf.dim() > 1 and len(leaf) == size and count > 1
-        return leaf.repeat(count, *[1] * (leaf.dim() - 1)) if many else leaf
+        many = isinstance(leaf, Tensor) and leaf.dim() > 1 and len(leaf) == size
+        return leaf.repeat(count, *[1] * (leaf.dim() - 1)) if many else leaf  # once, too: it may be changed in place
 
     return tree_map(copy, tree)
 
 
-def remember(network: nn.Module, key: Key, run: Callable[[], Any], *, size: int) -> Memory:
-    """What modules said before the call `key` was reached, in a pass `run` over `size` sentences."""
+def remember(
+    network: nn.Module, forces: Mapping[Key, Force], run: Callable[[], Any], *, size: int
+) -> tuple[Memory, Watch]:
+    """What modules said before the first call of `forces` was reached, in a pass `run` over `size` sentences."""
+    key = next(iter(forces))
     said: dict[nn.Module, Any] = {}
     again: set[nn.Module] = set()
     with ExitStack() as stack:
-        watch = stack.enter_context(watching(network, {key: Force(())}))
+        watch = stack.enter_context(watching(network, forces))
 
         def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             if module in said or key in watch.used or not _reads_states((args, kwargs), size):
@@ -52,7 +55,7 @@ def remember(network: nn.Module, key: Key, run: Callable[[], Any], *, size: int)
         for module in beside(network, key[0]):
             stack.callback(module.register_forward_hook(note, with_kwargs=True).remove)
         run()
-    return {module: output for module, output in said.items() if module not in again}
+    return {module: output for module, output in said.items() if module not in again}, watch
 
 
 def beside(network: nn.Module, target: nn.Module) -> Iterator[nn.Module]:

@@ -1,9 +1,11 @@
-"""Run any Hugging Face model under an attention one chooses: one attention function and its mask function.
+"""Run any Hugging Face model under an attention one chooses, by standing in for its own eager attention function.
 
-transformers looks both up by name, in its own registries. Without the mask function it would make no mask at all, and
-padding and causality would vanish in silence. Which calls are forced is decided by the identity of the module that
-calls (layers share one config), and for modules that serve several layers by which of its calls it is. What is forced
-lives in a context manager; outside of it the model is as it was.
+A module of transformers computes its attention with the `eager_attention_forward` beside it, once its config asks for
+"eager". While a model is watched, it asks for that, and the function is wrapped: masks, windows, sparse indices and
+sinks stay the network's own, and only the weights of chosen calls are read or replaced. (An attention registered under
+a name of its own would not do: some networks leave their sparse mask out for every name but "eager" and "sdpa".)
+Calls are told apart by the identity of the module that makes them and, for modules that serve several layers, by which
+of its calls it is. Outside of the context manager the model is as it was.
 """
 
 from __future__ import annotations
@@ -11,21 +13,22 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import wraps
+from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import eager_mask
 
 from ktiwprobe import choose
 from ktiwprobe.errors import PluginError
 
-NAME = "ktiwprobe"
+EAGER = "eager_attention_forward"  # what transformers calls it; some modules have variants with a longer name
 SUPPORTED = "models whose attention goes through transformers' attention interface, as BERT, GPT-2, Llama, BART and T5"
 
 Key = tuple[nn.Module, int]
@@ -37,20 +40,35 @@ class Force:
     """What to do at one call: read the weights of `heads` at `rows` and, where there are `weights`, replace them."""
 
     heads: tuple[int, ...]
-    weights: Tensor | None = None  # broadcastable to (B, heads, T, L)
+    weights: Tensor | None = None  # broadcastable to (B, heads, T, L); a row of NaN keeps the network's own weights
     rows: Tensor | None = None  # (B, T) places of the outputs among the queries, -1 for none; None: all, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the attention function, to know a model's sites by."""
+    """One call of the attention function, as an observer sees it."""
 
     module: nn.Module
     turn: int
-    heads: int
-    queries: int
-    keys: int
+    query: Tensor  # (B, heads, queries, width)
+    key: Tensor
+    value: Tensor
+    seen: Tensor  # (B, heads or 1, queries, keys): where the mask lets a row look
+    weights: Tensor  # (B, heads, queries, keys)
     output: Tensor  # (B, queries, heads, width)
+    own: Callable[[Tensor], tuple[Tensor, Tensor]]  # output and weights of the network's own attention, given a query
+
+    @property
+    def place(self) -> Key:
+        """By which the call is forced."""
+        return self.module, self.turn
+
+
+Attention = Callable[..., tuple[Tensor, Tensor]]
+"""An eager attention function: output and weights of (module, query, key, value, mask, ...)."""
+
+Observer = Callable[[Call], Tensor | None]
+"""Sees every call; what it returns, if anything, takes the place of the call's output."""
 
 
 @dataclass(slots=True)
@@ -58,10 +76,11 @@ class Watch:
     """What a model did under our attention function; weights are those used, before dropout."""
 
     forces: Mapping[Key, Force]
-    keep_calls: bool = False
+    observer: Observer | None = None
+    busy: bool = False  # inside an attention function
     turns: Counter[nn.Module] = field(default_factory=Counter)
     used: dict[Key, Tensor] = field(default_factory=dict)  # (B, heads, T, L)
-    calls: list[Call] = field(default_factory=list)
+    seen: dict[Key, Tensor] = field(default_factory=dict)  # (B, heads or 1, T, L): where rows may look
 
 
 _watch: ContextVar[Watch | None] = ContextVar("ktiwprobe_watch", default=None)
@@ -69,113 +88,124 @@ _watch: ContextVar[Watch | None] = ContextVar("ktiwprobe_watch", default=None)
 
 @contextmanager
 def watching(
-    model: nn.Module, forces: Mapping[Key, Force] | None = None, *, keep_calls: bool = False
+    model: nn.Module, forces: Mapping[Key, Force] | None = None, *, observer: Observer | None = None
 ) -> Iterator[Watch]:
     """While it lasts, `model` attends through our function, which obeys `forces` and reports to the Watch."""
-    watch = Watch(forces or {}, keep_calls)
+    watch = Watch(forces or {}, observer)
     configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
     before = [(config, config._attn_implementation) for config in configs.values()]
     token = _watch.set(watch)
-    try:
-        for config in configs.values():
-            config._attn_implementation = NAME
-        yield watch
-    finally:
-        _watch.reset(token)
+    with ExitStack() as stack:
+        stack.callback(_watch.reset, token)
         for config, name in before:  # a config sets its parts too, so they follow it
-            config._attn_implementation = name
-    check_called(model, watch)
-
-
-def check_called(model: nn.Module, watch: Watch) -> None:
-    """Refuse a model that took the setting and never called us where it was to: nothing would have been forced."""
-    missed = [key for key in watch.forces if key not in watch.used]
-    if missed or not watch.turns:
+            stack.callback(setattr, config, "_attn_implementation", name)
+        for config in configs.values():
+            config._attn_implementation = "eager"
+        for module, name in _functions(model):
+            function = getattr(module, name)
+            stack.callback(setattr, module, name, function)
+            setattr(module, name, _standing_in(function))
+        yield watch
+    if any(key not in watch.used for key in watch.forces):
         raise refusal(model)
 
 
 def refusal(model: nn.Module) -> PluginError:
     """Why a model cannot be probed."""
     return PluginError(
-        f"{type(model).__name__} takes an attention function and never calls it, so its attention cannot be chosen: "
-        f"supported are {SUPPORTED}"
+        f"{type(model).__name__} does not compute its attention with transformers' attention interface, so its "
+        f"attention cannot be chosen: supported are {SUPPORTED}"
     )
 
 
-def attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    **rest: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """The module's own eager attention, bit for bit, unless its weights are to be read or replaced."""
-    eager, watch = _eager_of(module), _watch.get()
-    place = (module, watch.turns[module]) if watch else None
-    force = watch.forces.get(place) if watch and place else None
-    if watch is None or force is None or place is None:
-        output, weights = eager(module, query, key, value, attention_mask, dropout=dropout, **rest)
+_known: WeakKeyDictionary[nn.Module, list[tuple[ModuleType, str]]] = WeakKeyDictionary()
+
+
+def _functions(model: nn.Module) -> list[tuple[ModuleType, str]]:
+    """The eager attention functions that the modules of a model can call: the file of each, and its name there."""
+    if model not in _known:
+        files = {cls.__module__ for part in model.modules() for cls in type(part).__mro__}
+        modules = [sys.modules[name] for name in sorted(files) if name in sys.modules]
+        _known[model] = [(module, name) for module in modules for name in vars(module) if EAGER in name]
+    return _known[model]
+
+
+def _standing_in(eager: Attention) -> Attention:
+    """A function that does what `eager` does, and obeys and reports to the Watch of this thread, if there is one."""
+
+    @wraps(eager)
+    def attention(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
+    ) -> tuple[Tensor, Tensor]:
+        watch = _watch.get()
+        if watch is None or watch.busy:  # busy: one eager function calls another
+            return eager(module, query, key, value, attention_mask, **rest)
+        watch.busy = True
+        try:
+            return _attend(watch, eager, (module, query, key, value, attention_mask), rest)
+        finally:
+            watch.busy = False
+
+    return attention
+
+
+def _attend(watch: Watch, eager: Attention, given: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """One call of the attention function under a watch."""
+    module, query, key, value, attention_mask = given
+    place = (module, watch.turns[module])
+    watch.turns[module] += 1
+    force = watch.forces.get(place)
+    if force is None:
+        output, weights = own_output, own = eager(*given, **rest)
     else:
-        output, own = eager(module, query, key, value, attention_mask, dropout=0.0, **rest)
-        weights, watch.used[place] = _obey(own, force, _seen(attention_mask, own))
+        dropout = rest.pop("dropout", 0.0)
+        output, own = own_output, _ = eager(*given, dropout=0.0, **rest)
+        weights, watch.used[place], watch.seen[place] = _obey(own, force, _seen(attention_mask, own))
         if weights is not own or dropout:
             weights = F.dropout(weights, dropout, module.training)
-            output = weights.to(value.dtype) @ _for_each_head(value, own.shape[1])
-            output = output.transpose(1, 2).contiguous()
-    if watch is not None:
-        watch.turns[module] += 1
-        if watch.keep_calls:
-            watch.calls.append(
-                Call(module, watch.turns[module] - 1, query.shape[1], query.shape[2], key.shape[2], output)
-            )
+            output = weights_times_values(weights, value)
+    if watch.observer is not None:
+        quiet = {**rest, "dropout": 0.0}
+        call = Call(
+            *(module, place[1], query, key, value, _seen(attention_mask, own), own, own_output),
+            own=lambda other: eager(module, other, key, value, attention_mask, **quiet),
+        )
+        replaced = watch.observer(call)
+        output = output if replaced is None else replaced
     return output, weights
 
 
-def mask(*args: Any, **rest: Any) -> Tensor:
-    """The mask of eager attention, always whole: a mask left out where nothing is masked would read tensor values."""
-    return eager_mask(*args, **{**rest, "allow_is_bidirectional_skip": False})
-
-
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, mask)
-
-
-def _eager_of(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The eager attention that the author of the module's class wrote beside it."""
-    for cls in type(module).__mro__:
-        found = getattr(sys.modules.get(cls.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    raise PluginError(
-        f"{type(module).__name__} has no eager attention to start from, so its attention cannot be chosen: "
-        f"supported are {SUPPORTED}"
-    )
+def weights_times_values(weights: Tensor, value: Tensor) -> Tensor:
+    """What attention with these weights gives. (B, heads, queries, keys) -> (B, queries, heads, width)"""
+    output = weights.to(value.dtype) @ _for_each_head(value, weights.shape[1])
+    return output.transpose(1, 2).contiguous()
 
 
 def _seen(attention_mask: Tensor | None, own: Tensor) -> Tensor:
-    """Where rows may look. (B, Q, K)"""
+    """Where the mask lets rows look, one for all heads unless it differs between them. (B, H or 1, Q, K)"""
+    B, _, Q, K = own.shape
     if attention_mask is None:
-        return torch.ones_like(own[:, 0], dtype=torch.bool)
-    row = attention_mask[:, 0, :, : own.shape[-1]]
-    seen = row if row.dtype == torch.bool else row > torch.finfo(row.dtype).min / 2
-    return seen.expand(len(own), *own.shape[2:])
+        return own.new_ones(1, dtype=torch.bool).expand(B, 1, Q, K)
+    mask = attention_mask[..., :K]
+    mask = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return mask.expand(B, mask.shape[1], Q, K)
 
 
-def _obey(own: Tensor, force: Force, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """All weights as they are to be used (B, H, Q, K), and those of the chosen heads and rows (B, heads, T, K)."""
+def _obey(own: Tensor, force: Force, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All weights as they are to be used (B, H, Q, K); those of the chosen heads and rows, and where these may look."""
     every_head = force.heads == tuple(range(own.shape[1]))
     heads = torch.tensor(force.heads, dtype=torch.int64, device=own.device)
     part = own if every_head else own.index_select(1, heads)
+    seen = seen if every_head or seen.shape[1] == 1 else seen.index_select(1, heads)
     if force.rows is None:
         used = choose(part, force.weights, seen)
     else:
-        used = choose(_rows(part, force.rows), force.weights, _rows(seen.unsqueeze(1), force.rows).squeeze(1))
+        seen = _rows(seen, force.rows)
+        used = choose(_rows(part, force.rows), force.weights, seen)
     if force.weights is None:
-        return own, used
+        return own, used, seen
     part = used if force.rows is None else _with_rows(part, force.rows, used)
-    return part if every_head else own.index_copy(1, heads, part), used
+    return part if every_head else own.index_copy(1, heads, part), used, seen
 
 
 def _rows(weights: Tensor, rows: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from ktiwprobe import Batch, Corpus, Split, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_transformers.loading import load_tokenizer
-from ktiwprobe_transformers.model import HfModel, HfOptions, gated
+from ktiwprobe_transformers.model import HfModel, HfOptions
 from ktiwprobe_transformers.networks import fresh_config, pretrained_config
 from ktiwprobe_transformers.retokenise import retokenised, without_long
 from ktiwprobe_transformers.texts import MASK, as_masked, as_next_token, framed_text
@@ -29,7 +29,7 @@ class HfLanguageModel(HfModel):
     def states(self, batch: Batch, gate: Tensor | None) -> Tensor:
         """Logits at every position. (B, L, V)"""
         network: Any = self.network
-        with gated(network.get_input_embeddings(), gate):
+        with self.gating(gate):
             found = network(input_ids=self.padded(batch), attention_mask=batch.x_mask.long(), use_cache=False)
         logits: Tensor = found.logits[..., : self.V]
         return logits
@@ -74,17 +74,13 @@ class HfCausalLm(HfLanguageModel):
                 )
         return super().build(corpus, options)
 
-    def allowed(self, batch: Batch) -> Tensor:
-        """The prefix, as far back as the window of the site goes. (B, T, L)"""
-        place = torch.arange(batch.x.shape[1], device=batch.x.device)
-        back = place.unsqueeze(1) - place  # (T, L)
-        windows = [getattr(place.layer.key[0], "sliding_window", None) for place in self.places]
-        seen = (back >= 0) & (back < min((w for w in windows if w), default=len(place)))
-        return batch.x_mask.unsqueeze(1) & seen
-
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
         """(B, T, V), T = L"""
         return self.states(batch, gate)
+
+    def outputs_within(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of the inputs that are left."""
+        return y[:, : x.shape[1]], y_mask[:, : x.shape[1]] & x_mask
 
     def tiny(self) -> Batch:
         """A sentence with an output at each position."""
@@ -129,6 +125,15 @@ class HfMaskedLm(HfLanguageModel):
         order = (~gaps).int().argsort(dim=1, stable=True)[:, :T]
         order = F.pad(order, (0, T - order.shape[1]))
         return torch.where(torch.arange(T, device=gaps.device) < gaps.sum(1, keepdim=True), order, -1)
+
+    def outputs_within(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of the gaps that are left."""
+        gaps = ((x == self.mask_id) & x_mask).sum(1, keepdim=True)
+        return y, y_mask & (torch.arange(y.shape[1], device=y.device) < gaps)
+
+    def replaceable(self, batch: Batch) -> Tensor:
+        """Words that are no gaps."""
+        return super().replaceable(batch) & (batch.x != self.mask_id)
 
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
         """(B, T, V)"""

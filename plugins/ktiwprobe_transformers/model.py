@@ -6,7 +6,7 @@ A model of a kind says how it runs (`logits`) and which of its queries are outpu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,9 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
-from ktiwprobe.errors import CorpusError
+from ktiwprobe.errors import CorpusError, PluginError
+from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
-from ktiwprobe_transformers.forcing import Force, Key, watching
+from ktiwprobe_transformers.faithful import check_faithful, rows_mix
+from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
 from ktiwprobe_transformers.loading import quiet
 from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network
 from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
@@ -58,6 +60,8 @@ class HfModel(TorchModel):
     """A Hugging Face network that can run under an attention one chooses."""
 
     Options: ClassVar[type] = HfOptions
+    version: ClassVar[int] = 2  # 2: masks are those of the site, so windows are not forced beyond
+    sinks: ClassVar[bool] = True  # rows of some networks put weight on a learned sink, and so sum to less than 1
     training_defaults: ClassVar[Mapping[str, Any]] = {"batch": 32, "lr": 1e-3}
     auto: ClassVar[str]  # the transformers class that makes the network
     kinds: ClassVar[tuple[str, ...]]  # of corpora
@@ -69,6 +73,9 @@ class HfModel(TorchModel):
         super().__init__()
         self.network, self.options, self.V, self.shift = network, options, V, shift
         self.pretrained: frozenset[str] = frozenset()  # names of the weights that came with the network
+        self._noted: tuple[Batch, Tensor] | None = None  # where the rows of the last batch could look
+        self._mixes: bool | None = None  # whether rows meet again after the site, once it was measured
+        self._embeddings: list[nn.Module] | None = None  # in which input ids are looked up, once it was measured
         self.layers = self._find_layers()
         self.places: list[Place] = []
         self.look_at(options.site)
@@ -127,16 +134,12 @@ class HfModel(TorchModel):
         text = site or f"{self.groups[0]}:-1"
         self.places = choose_places(text, self.layers, self.groups, self.network)
         self.sites = tuple(name for place in self.places for name in place.names)
+        self._noted = self._mixes = None
 
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing attends after the site: then rows do not meet again, and may all be forced in one pass."""
-        return len(self.places) == 1 and self.places[0].layer is self.layers[-1]
-
-    @property
-    def first(self) -> Key:
-        """The first call that is forced."""
-        return self.places[0].layer.key
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Other weights; what was measured of the old ones is forgotten."""
+        super().load_state(state)
+        self._noted = self._mixes = None
 
     def rows(self, batch: Batch) -> Tensor | None:
         """Which queries are outputs (B, T); None: all of them, in order."""
@@ -150,9 +153,69 @@ class HfModel(TorchModel):
         for place in self.places:
             end = start + len(place.heads)
             part = attend if attend is None or attend.shape[1] == 1 else attend[:, start:end]
-            found[place.layer.key] = Force(place.heads, part, rows)
+            found |= dict.fromkeys(place.layer.keys, Force(place.heads, part, rows))
             start = end
         return found
+
+    @torch.no_grad()
+    def allowed(self, batch: Batch) -> Tensor:
+        """Where each row may look: read from the mask that the network used at the site.
+
+        (B, T, L) or, where the chosen sites differ, (B, S, T, L).
+        """
+        if self._noted is None or self._noted[0] is not batch:
+            with evaluating(self.network), watching(self.network, self.forces(batch, None)) as watch:
+                self.logits(batch)
+            self.note(batch, self.seen(batch, watch))
+        return self._noted[1]  # type: ignore[index]
+
+    def seen(self, batch: Batch, watch: Watch) -> Tensor:
+        """Where rows could look in a pass. (B, T, L) or (B, S, T, L)"""
+        masks = [watch.seen[place.layer.keys[0]] for place in self.places]  # (B, heads or 1, T, L)
+        L = batch.x.shape[1]
+        if masks[0].shape[-1] != L:
+            raise PluginError(
+                f"{type(self.network).__name__} looks at {masks[0].shape[-1]} positions at {self.sites[0]} and its "
+                f"input has {L}: only networks that attend to their inputs one for one can be probed"
+            )
+        real = batch.x_mask[:, None, None]
+        if all(mask.shape[1] == 1 and torch.equal(mask & real, masks[0] & real) for mask in masks):
+            return (masks[0] & real).squeeze(1)
+        sizes = [len(place.heads) for place in self.places]
+        return torch.cat([mask.expand(-1, n, -1, -1) for mask, n in zip(masks, sizes, strict=True)], 1) & real
+
+    def note(self, batch: Batch, seen: Tensor) -> None:
+        """Keep where the rows of a batch may look, for whoever asks next."""
+        self._noted = batch, seen
+
+    def check_unmoved(self, copies: Batch, batch: Batch, watch: Watch) -> None:
+        """Refuse to force several sites together where forcing one changes where another may look.
+
+        `copies` are one or more of `batch`, as they ran under `watch`.
+        """
+        seen, own = self.seen(copies, watch), self.allowed(batch)
+        own = own.repeat(len(seen) // len(own), *[1] * (own.dim() - 1))
+        if seen.shape != own.shape or not torch.equal(seen, own):
+            raise PluginError(
+                f"where {type(self.network).__name__} may look depends on the text, and forcing {self.sites[0]} "
+                f"changes what {self.sites[-1]} may see: choose one layer with -o site="
+            )
+
+    def outputs_within(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs, and which of them count, once inputs were cut to `x` and `x_mask`."""
+        return y, y_mask
+
+    def replaceable(self, batch: Batch) -> Tensor:
+        """The inputs in whose place another word may stand; of several neither the first nor the last. (B, L)"""
+        place = torch.arange(batch.x.shape[1], device=batch.x.device)
+        last = batch.x_mask.sum(1, keepdim=True) - 1
+        return batch.x_mask & (place > 0) & (place < last)
+
+    def gating(self, gate: Tensor | None) -> AbstractContextManager[None]:
+        """While it lasts, the embeddings of the input are scaled by `gate` (B, L)."""
+        if gate is not None and self._embeddings is None:
+            self._embeddings = embeddings_of_ids(self)
+        return gated(self._embeddings or (), gate)
 
     def read(self, batch: Batch) -> Any:
         """What no attention at the sites can change, to be given to `logits` as its `state`; None: nothing."""
@@ -168,16 +231,34 @@ class HfModel(TorchModel):
         self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
     ) -> Trace:
         """Run on `batch` under `attend`; with `rows=single`, each output in a pass in which only its row is forced."""
-        if attend is not None and self.forces_one_row:
+        if attend is not None and self.forces_one_row(batch):
             return one_row_at_a_time(self, batch, attend, gate)
         with watching(self.network, self.forces(batch, attend)) as watch:
             logits = self.logits(batch, gate=gate, state=state)
-        return Trace(logits, torch.cat([watch.used[place.layer.key] for place in self.places], 1))
+        if attend is None:
+            self.note(batch, self.seen(batch, watch))
+        elif len(self.places) > 1:
+            self.check_unmoved(batch, batch, watch)
+        return Trace(logits, self.used(watch))
 
-    @property
-    def forces_one_row(self) -> bool:
-        """Whether each output needs a pass of its own."""
-        return self.options.rows == "single" and not self.is_last
+    def used(self, watch: Watch) -> Tensor:
+        """The weights of the chosen sites in a pass. (B, S, T, L)"""
+        return torch.cat([watch.used[place.layer.keys[0]] for place in self.places], 1)
+
+    def forces_one_row(self, batch: Batch) -> bool:
+        """Whether each output needs a pass of its own: if that is asked for, and forcing them together is not the same.
+
+        That is measured on the first batch with several outputs.
+        """
+        if self.options.rows == "all" or batch.y.shape[1] < 2:
+            return False
+        if self._mixes is None:
+            self._mixes = rows_mix(self, batch)
+        return self._mixes
+
+    def check_faithful(self, batch: Batch, *, forcing: bool) -> None:
+        """Refuse a network whose numbers would not be its own; see faithful.py."""
+        check_faithful(self, batch, forcing=forcing)
 
     def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
         """Mean -log p over the real outputs."""
@@ -209,7 +290,7 @@ class HfModel(TorchModel):
     def tiny(self) -> Batch:
         """One sentence without meaning, to find things out with."""
         pad = self.pad
-        ids = [i for i in range(TINY + 1) if i != pad][:TINY]
+        ids = [i for i in range(TINY, -1, -1) if i != pad][:TINY]  # falling, so that they are no positions
         x = torch.tensor([ids], device=self.device)
         y = torch.zeros(1, self.outputs or 1, dtype=torch.int64, device=self.device)
         return Batch(x, torch.ones_like(x, dtype=torch.bool), torch.tensor([TINY]), y, torch.ones_like(y).bool())
@@ -231,31 +312,43 @@ class HfModel(TorchModel):
         return batch.x.masked_fill(~batch.x_mask, self.pad)
 
     def _find_layers(self) -> list[Layer]:
-        with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, keep_calls=True) as watch:
+        calls: list[Call] = []
+        with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, observer=calls.append):
             self.logits(self.tiny())
-        return find_layers(watch.calls, outputs=self.outputs)
+        if not calls:
+            raise refusal(self.network)
+        return find_layers(calls, outputs=self.outputs)
+
+
+@torch.no_grad()
+def embeddings_of_ids(model: HfModel) -> list[nn.Module]:
+    """The tables that the network looks its input ids up in: one, or one more for each layer."""
+    batch = model.tiny()
+    tables: dict[nn.Module, None] = {}
+
+    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+        ids = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+        if ids is not None and ids.shape == batch.x.shape and torch.equal(ids, batch.x):
+            tables[module] = None
+
+    with ExitStack() as stack:
+        for module in model.network.modules():
+            if isinstance(module, nn.Embedding):
+                stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
+        stack.enter_context(quiet())
+        stack.enter_context(evaluating(model.network))
+        stack.enter_context(watching(model.network))  # by itself, even while another pass is watched
+        model.logits(batch)
+    return list(tables)
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
-    """Dropout off for a while."""
-    was = network.training
-    network.eval()
-    try:
+def gated(embeddings: Iterable[nn.Module], gate: Tensor | None) -> Iterator[None]:
+    """While it lasts, what `embeddings` give for each input position is scaled by `gate` (B, L)."""
+    with ExitStack() as stack:
+        if gate is not None:
+            scale = gate.unsqueeze(-1)
+            for embedding in embeddings:
+                hook = embedding.register_forward_hook(lambda _module, _args, output: output * scale.to(output.dtype))
+                stack.callback(hook.remove)
         yield
-    finally:
-        network.train(was)
-
-
-@contextmanager
-def gated(embedding: nn.Module, gate: Tensor | None) -> Iterator[None]:
-    """While it lasts, what `embedding` says of each position is scaled by `gate` (B, L)."""
-    if gate is None:
-        yield
-        return
-    scale = gate.unsqueeze(-1)
-    handle = embedding.register_forward_hook(lambda _module, _args, output: output * scale.to(output.dtype))
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -12,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from ktiwprobe import Batch, option
 from ktiwprobe.errors import OptionError
 from ktiwprobe_transformers.forcing import watching
-from ktiwprobe_transformers.model import HfModel, HfOptions, gated
+from ktiwprobe_transformers.model import HfModel, HfOptions
 
 
 class HfSeq2Seq(HfModel):
@@ -78,6 +78,6 @@ class HfSeq2Seq(HfModel):
     def _read(self, batch: Batch, gate: Tensor | None) -> Tensor:
         network: Any = self.network
         encoder = network.get_encoder()
-        with gated(encoder.get_input_embeddings(), gate):
+        with self.gating(gate):
             h: Tensor = encoder(input_ids=self.padded(batch), attention_mask=batch.x_mask.long()).last_hidden_state
         return h

@@ -31,7 +31,7 @@ class Layer:
     group: str
     index: int
     heads: int
-    key: Key  # by which it is forced
+    keys: tuple[Key, ...]  # by which it is forced: the calls that share its queries and keys, nearly always one
 
     @property
     def name(self) -> str:
@@ -53,12 +53,24 @@ class Place:
 
 
 def find_layers(calls: Iterable[Call], *, outputs: int | None = None) -> list[Layer]:
-    """The attentions that were called in a pass; a decoder is known by its `outputs`, as many as no input has."""
-    layers: list[Layer] = []
+    """The attentions that were called in a pass; a decoder is known by its `outputs`, as many as no input has.
+
+    Calls of one module with the very same queries and keys are one attention, applied to parts of the values in turn
+    (differential attention): they are forced together.
+    """
+    attentions: list[list[Call]] = []
     for call in calls:
-        group = "self" if outputs is None or call.keys == outputs else "cross" if call.queries == outputs else "enc"
+        last = attentions[-1] if attentions else []
+        if last and last[0].module is call.module and last[0].query is call.query and last[0].key is call.key:
+            last.append(call)
+        else:
+            attentions.append([call])
+    layers: list[Layer] = []
+    for same in attentions:
+        _, heads, queries, keys = same[0].weights.shape
+        group = "self" if outputs is None or keys == outputs else "cross" if queries == outputs else "enc"
         index = sum(layer.group == group for layer in layers)
-        layers.append(Layer(group, index, call.heads, (call.module, call.turn)))
+        layers.append(Layer(group, index, heads, tuple(call.place for call in same)))
     return layers
 
 

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ktiwprobe.errors import PluginError
+from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.forcing import Force, watching
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
+
+NOTHING = 1e-6  # a gradient below this share of the largest is rounding
 
 
 def leave_idle_out(model: HfModel) -> None:
@@ -30,22 +33,26 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
     Where only a part of a tensor does (queries, keys and values in one, or one head of several), the rest of its
     gradient is masked, so that an optimiser leaves it alone.
     """
-    modules = dict.fromkeys(place.layer.key[0] for place in model.places)
+    modules = dict.fromkeys(key[0] for place in model.places for key in place.layer.keys)
     parameters = [p for module in modules for p in module.parameters()]
     was = [p.requires_grad for p in parameters]
     for p in parameters:
         p.requires_grad_(True)
     look = torch.tensor([1.0, *[0.0] * (model.tiny().x.shape[1] - 1)], device=model.device)  # legal in every row
-    forces = {place.layer.key: Force(place.heads, look.view(1, 1, 1, -1)) for place in model.places}
-    found = []
-    for parameter, gradient, before in zip(parameters, _gradients(model, parameters, forces), was, strict=True):
+    forces = {key: Force(place.heads, look.view(1, 1, 1, -1)) for place in model.places for key in place.layer.keys}
+    found, matters = [], False
+    forced, own = (_gradients(model, parameters, how) for how in (forces, {}))
+    largest = max((gradient.abs().max() for gradient in own if gradient is not None), default=0.0)
+    for parameter, gradient, unforced, before in zip(parameters, forced, own, was, strict=True):
         free = torch.ones_like(parameter, dtype=torch.bool) if gradient is None else gradient == 0
         parameter.requires_grad_(before)
         if free.any():
             found.append(parameter)
+            # a bias of keys moves no softmax, so that its gradient is 0 by rounding alone, whatever it serves
+            matters |= unforced is not None and bool((unforced[free].abs() > NOTHING * largest).any())
             if not free.all() and before:
                 parameter.register_hook(partial(_masked, free))  # type: ignore[no-untyped-call]
-    if not found:
+    if not matters:
         raise PluginError(
             f"{type(model.network).__name__} has no weights that only say where {model.sites[0]} looks (they "
             "serve other layers too): train it without --attention frozen-beta"
@@ -59,8 +66,6 @@ def _masked(free: Tensor, gradient: Tensor) -> Tensor:
 
 def _gradients(model: HfModel, parameters: list[nn.Parameter], forces: Any) -> tuple[Tensor | None, ...]:
     """How a sum of logits, each with a weight of its own, depends on `parameters`."""
-    from ktiwprobe_transformers.model import evaluating
-
     with torch.enable_grad(), evaluating(model.network), watching(model.network, forces):
         logits = model.logits(model.tiny())
         weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)

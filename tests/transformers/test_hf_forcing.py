@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 import hf_tiny
-from ktiwprobe.attend import allowed, one_hot, uniform
+from ktiwprobe.attend import one_hot, uniform
 from ktiwprobe.errors import PluginError
-from ktiwprobe_transformers.forcing import NAME, Force, watching
+from ktiwprobe_transformers.forcing import Force, watching
 
 
 def attentions_of(model: Any, batch: Any) -> Tensor:
@@ -47,20 +46,6 @@ def test_nothing_forced_is_the_eager_model(name: str, config: str) -> None:
     if rows is not None:
         own = own.gather(2, rows.clamp_min(0)[:, None, :, None].expand(-1, own.shape[1], -1, own.shape[3]))
     assert torch.equal(trace.alpha, own)
-
-
-@pytest.mark.parametrize("config", ["bert", "gpt2"])
-@torch.no_grad()
-def test_the_mask_function_is_needed(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it transformers makes no mask, and padding or the future would be seen in silence."""
-    model, batch = hf_tiny.make_model("hf-masked-lm" if config == "bert" else "hf-causal-lm", config)
-    seen = allowed(model, batch).unsqueeze(1)
-    right = model.trace(batch)
-    assert not right.alpha.masked_fill(seen, 0)[batch.y_mask.unsqueeze(1).expand(right.alpha.shape[:3])].any()
-    monkeypatch.delitem(ALL_MASK_ATTENTION_FUNCTIONS._global_mapping, NAME)
-    wrong = model.trace(batch)
-    assert wrong.alpha.masked_fill(seen, 0).any()
-    assert not torch.allclose(right.logits[batch.y_mask], wrong.logits[batch.y_mask])
 
 
 @torch.no_grad()
@@ -96,7 +81,7 @@ def test_forcing_equals_replacing_by_hand(family: str, monkeypatch: pytest.Monke
     name = {"bert": "hf-masked-lm", "bart": "hf-seq2seq", "t5": "hf-seq2seq"}.get(family, "hf-causal-lm")
     config = hf_tiny.llama_config(tmp_path) if family == "llama" else family
     model, batch = hf_tiny.make_model(name, config, site="cross:0" if name == "hf-seq2seq" else "self:0")
-    target, rows = model.places[0].layer.key[0], model.rows(batch)
+    target, rows = model.places[0].layer.keys[0][0], model.rows(batch)
     home = sys.modules[type(target).__module__]
     eager = home.eager_attention_forward
 
@@ -125,13 +110,13 @@ def test_only_the_chosen_layer_is_forced() -> None:
     """Layers share a config; the module decides."""
     model, batch = hf_tiny.make_model("hf-masked-lm", "bert")
     first, last = model.layers
-    own = {first.key: Force((0, 1, 2, 3)), last.key: Force((0, 1, 2, 3))}
+    own = {first.keys[0]: Force((0, 1, 2, 3)), last.keys[0]: Force((0, 1, 2, 3))}
     with watching(model.network, own) as plain:
         model.logits(batch)
-    with watching(model.network, {**own, last.key: Force((0, 1, 2, 3), one_hot(batch)[0])}) as forced:
+    with watching(model.network, {**own, last.keys[0]: Force((0, 1, 2, 3), one_hot(batch)[0])}) as forced:
         model.logits(batch)
-    assert torch.equal(plain.used[first.key], forced.used[first.key])
-    assert forced.used[last.key][..., 0].eq(1).all()
+    assert torch.equal(plain.used[first.keys[0]], forced.used[first.keys[0]])
+    assert forced.used[last.keys[0]][..., 0].eq(1).all()
 
 
 @torch.no_grad()
@@ -139,11 +124,11 @@ def test_a_module_that_serves_all_layers_is_forced_at_one_of_its_calls() -> None
     """ALBERT has one attention module: its layers are its calls."""
     model, batch = hf_tiny.make_model("hf-masked-lm", "albert", site="self:1")
     first, last = model.layers
-    assert first.key[0] is last.key[0]
-    with watching(model.network, {first.key: Force((0,)), **model.forces(batch, one_hot(batch)[0])}) as watch:
+    assert first.keys[0][0] is last.keys[0][0]
+    with watching(model.network, {first.keys[0]: Force((0,)), **model.forces(batch, one_hot(batch)[0])}) as watch:
         model.logits(batch)
-    assert not watch.used[first.key][..., 0].eq(1).all()
-    assert watch.used[last.key][..., 0].eq(1).all()
+    assert not watch.used[first.keys[0]][..., 0].eq(1).all()
+    assert watch.used[last.keys[0]][..., 0].eq(1).all()
 
 
 @torch.no_grad()
@@ -185,7 +170,7 @@ def test_one_head_alone() -> None:
 @pytest.mark.parametrize("config", ["bloom", "mamba"])
 def test_a_model_that_never_calls_is_refused(config: str) -> None:
     """Bloom attends in a way of its own, Mamba not at all; both take the setting."""
-    with pytest.raises(PluginError, match=r"(Bloom|Mamba)ForCausalLM .*never calls it.*supported are .*GPT-2"):
+    with pytest.raises(PluginError, match=r"(Bloom|Mamba)ForCausalLM .*does not compute its attention.*supported are .*GPT-2"):
         hf_tiny.make_model("hf-causal-lm", config)
 
 

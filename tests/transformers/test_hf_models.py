@@ -102,7 +102,7 @@ def test_beta_leaves_the_network_as_it_was() -> None:
     before = model.trace(batch).logits
     model.beta(batch)
     assert torch.equal(model.trace(batch).logits, before)
-    assert not any("forward" in vars(module) for module in beside(model.network, model.first[0]))
+    assert not any("forward" in vars(module) for module in beside(model.network, model.places[0].layer.keys[0][0]))
 
 
 @torch.no_grad()

@@ -1,0 +1,223 @@
+"""Whether a network's numbers are its own: what is measured before the first of them is reported.
+
+(a) Unforced outputs under our attention equal those of the network as it is.
+(b) Forcing is obeyed at each chosen layer by itself, and the fast way to beta gives what a plain pass gives.
+(c) The gate scales the embedding of the input, and the input enters nowhere else.
+(d) Whether rows meet again after the site is measured by moving one row's output there.
+(e) Where a row may look is the mask that the site was given, and the function behind it masks nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ktiwprobe import Batch
+from ktiwprobe.attend import at_every_site, by_site
+from ktiwprobe.errors import ContractError
+from ktiwprobe.probes import TOLERANCE, log_odds
+from ktiwprobe.probing import evaluating
+from ktiwprobe_transformers.betas import part
+from ktiwprobe_transformers.forcing import Call, Key, watching, weights_times_values
+
+if TYPE_CHECKING:
+    from ktiwprobe_transformers.model import HfModel
+
+CLOSE = 1e-4
+SHORT = 48  # tokens of the texts that are tried: longer ones let far positions underflow behind steep position biases
+
+
+@torch.no_grad()
+def check_faithful(model: HfModel, batch: Batch, *, forcing: bool) -> None:
+    """Refuse a network of which something above does not hold; without `forcing` (a) and (e) are enough."""
+    with evaluating(model.network):
+        check_outputs(model, few(model, batch))
+        short = few(model, batch, most=SHORT)
+        check_masks(model, short)
+        if forcing:
+            check_forcing(model, short)
+            check_fast_beta(model, short)
+            check_gate(model, short)
+
+
+def few(model: HfModel, batch: Batch, most: int | None = None) -> Batch:
+    """The first and the last sentence of a batch, at most `most` tokens long, and one cut short, so that one is padded.
+
+    Outputs that are cut off do not count.
+    """
+    x, mask = batch.x[[0, -1, -1], :most], batch.x_mask[[0, -1, -1], :most].clone()
+    half = max(1, 2 * int(mask[-1].sum()) // 3)
+    mask[-1, half:] = False
+    lengths = mask.sum(1).cpu()
+    width = int(lengths.max())
+    x, mask = x[:, :width], mask[:, :width]
+    cut = Batch(x, mask, lengths, *model.outputs_within(x, mask, batch.y[[0, -1, -1]], batch.y_mask[[0, -1, -1]]))
+    return part(cut, 0, 3)
+
+
+def check_outputs(model: HfModel, batch: Batch) -> None:
+    """(a)"""
+    own = model.logits(batch)
+    with watching(model.network):
+        ours = model.logits(batch)
+    gap = difference(ours[batch.y_mask], own[batch.y_mask])
+    if not gap <= tolerance(model):
+        raise ContractError(
+            f"{_name(model)} gives other outputs when its attention is computed by its own eager function (largest "
+            f"difference {gap:.2g}), so what is read there would not be what it does: it cannot be probed"
+        )
+
+
+def check_masks(model: HfModel, batch: Batch) -> None:
+    """(e)"""
+    keys = {key: place.names[0] for place in model.places for key in place.layer.keys}
+
+    def look(call: Call) -> None:
+        if call.place not in keys:
+            return
+        gap = difference(weights_times_values(call.weights, call.value), call.output)
+        if not gap <= tolerance(model):
+            raise ContractError(
+                f"the output of {_name(model)} at {keys[call.place]} is not its weights times its values (largest "
+                f"difference {gap:.2g}), so its attention cannot be replaced"
+            )
+        _, flat = call.own(torch.zeros_like(call.query))  # no score differs, so only what is masked has no weight
+        rows = call.seen.any(-1, keepdim=True) & _real_rows(model, batch, call)
+        hidden = int(((flat == 0) & call.seen & rows).sum())
+        leaking = int(((flat > 0) & ~call.seen & rows).sum())
+        if hidden or leaking:
+            raise ContractError(
+                f"{_name(model)} does not look where its mask at {keys[call.place]} says: {hidden} cells are masked in "
+                f"another way, and {leaking} are not masked after all"
+            )
+
+    with watching(model.network, observer=look):
+        model.logits(batch)
+
+
+def _real_rows(model: HfModel, batch: Batch, call: Call) -> Tensor:
+    """Queries that are outputs which count. (B, 1, Q, 1)"""
+    rows, Q = model.rows(batch), call.seen.shape[2]
+    if rows is None:
+        return batch.y_mask[:, None, :, None]
+    places = torch.where(batch.y_mask, rows, Q)  # what does not count goes to a spare one that is cut off
+    real = torch.zeros(len(rows), Q + 1, dtype=torch.bool, device=rows.device).scatter(1, places, True)
+    return real[:, None, :Q, None]
+
+
+def check_forcing(model: HfModel, batch: Batch) -> None:
+    """(b), one layer at a time; all of its chosen heads go through one function, so it obeys for all or for none."""
+    plain = model.trace(batch)
+    seen = by_site(model.allowed(batch)).expand_as(plain.alpha)
+    least = plain.alpha.masked_fill(~seen, torch.inf).argmin(-1, keepdim=True)
+    away = torch.zeros_like(plain.alpha).scatter(-1, least, 1.0)
+    choice = (seen.sum(-1) > 1) & batch.y_mask.unsqueeze(1)  # (B, S, T)
+    start = 0
+    for place in model.places:
+        heads = slice(start, start := start + len(place.heads))
+        keep = torch.full_like(away, torch.nan)  # a row of NaN keeps its own weights
+        keep[:, heads] = away[:, heads]
+        with watching(model.network, model.forces(batch, keep)):
+            moved = model.logits(batch)
+        rows = choice[:, heads].any(1)
+        if rows.any() and torch.equal(moved[rows], plain.logits[rows]):  # type: ignore[index]
+            raise ContractError(
+                f"{_name(model)} ignores the attention that it is given at {place.layer.name}: its output is the same "
+                "wherever it looks there"
+            )
+
+
+def check_fast_beta(model: HfModel, batch: Batch) -> None:
+    """(b) once more: beta, which runs only what follows the site, against passes of the whole network."""
+    fast, legal = model.beta(batch), at_every_site(model.allowed(batch)) & batch.y_mask.unsqueeze(-1)
+    for l in {0, int(batch.x_lengths.min()) - 1}:  # noqa: E741
+        only = torch.zeros_like(batch.x[:1], dtype=torch.float32)
+        only[:, l] = 1
+        slow = log_odds(model.trace(batch, attend=only[:, None, None]), batch)
+        gap = difference(fast[..., l][legal[..., l]], slow[legal[..., l]])
+        if not gap <= tolerance(model):
+            raise ContractError(
+                f"beta of {_name(model)} at {model.sites[0]} differs from a pass of the whole network by {gap:.2g}: it "
+                "cannot be computed from the site on"
+            )
+
+
+def check_gate(model: HfModel, batch: Batch) -> None:
+    """(c): with a gate of 1 nothing changes, with one of 0 nobody can tell which word stands there."""
+    ones = torch.ones_like(batch.x, dtype=torch.float32)
+    own = model.logits(batch)
+    gap = difference(model.logits(batch, gate=ones)[batch.y_mask], own[batch.y_mask])
+    words = model.replaceable(batch)  # (B, L)
+    place = words.int().argmax(-1, keepdim=True)
+    some = words.gather(1, place).squeeze(1)
+    closed = ones.scatter(1, place, 0.0)
+    other = replace(batch, x=batch.x.scatter(1, place, _others(model, batch, place)))
+    shut = model.logits(batch, gate=closed)
+    rows = batch.y_mask & some.unsqueeze(1)
+    gap = max(gap, difference(model.logits(other, gate=closed)[rows], shut[rows]))
+    if not gap <= tolerance(model):
+        raise ContractError(
+            f"the input of {_name(model)} enters by another way than its embedding (with the embedding of a word at 0, "
+            f"the word still moves the output by {gap:.2g}): delta would miss a part"
+        )
+    if rows.any() and torch.equal(shut[rows], own[rows]):
+        raise ContractError(f"the output of {_name(model)} does not depend on the embedding of its input")
+
+
+def _others(model: HfModel, batch: Batch, place: Tensor) -> Tensor:
+    """For the word at `place` another one of the same sentence, or else the next id. (B, 1)"""
+    here = batch.x.gather(1, place)
+    different = model.replaceable(batch) & (batch.x != here)
+    there = batch.x.gather(1, different.int().argmax(-1, keepdim=True))
+    return torch.where(different.any(-1, keepdim=True), there, here + torch.where(here > 0, -1, 1))
+
+
+@torch.no_grad()
+def rows_mix(model: HfModel, batch: Batch) -> bool:
+    """(d) Whether the output of one row at the first chosen site reaches the outputs of others: then it matters
+    whether rows are forced together or one at a time.
+    """
+    few_rows = part(batch, 0, 4)
+    rows, T = model.rows(few_rows), batch.y.shape[1]
+    first: Key = model.places[0].layer.keys[0]
+    moved = {}
+    for t in (0, T - 1):
+        place = torch.full_like(few_rows.y[:, 0], t) if rows is None else rows[:, t].clamp_min(0)
+
+        def nudge(call: Call, place: Tensor = place) -> Tensor | None:
+            if call.place != first:
+                return None
+            here = torch.arange(call.output.shape[1], device=place.device) == place.unsqueeze(1)
+            return call.output + call.output.std().clamp_min(1e-2) * here[:, :, None, None]
+
+        with evaluating(model.network), watching(model.network, observer=nudge):
+            moved[t] = model.logits(few_rows)
+    with evaluating(model.network), watching(model.network):
+        still = model.logits(few_rows)
+    others = {0: slice(1, T), T - 1: slice(0, T - 1)}
+    return any(
+        difference(
+            moved[t][:, others[t]][few_rows.y_mask[:, others[t]]], still[:, others[t]][few_rows.y_mask[:, others[t]]]
+        )
+        > 1e-6
+        for t in moved
+    )
+
+
+def difference(a: Tensor, b: Tensor) -> float:
+    """The largest difference, relative where values are above 1; infinities that are equal do not differ."""
+    a, b = a.float(), b.float()
+    apart = torch.where(a == b, 0.0, (a - b).abs() / b.abs().clamp_min(1))
+    return apart.max().item() if apart.numel() else 0.0
+
+
+def tolerance(model: HfModel) -> float:
+    """How far numbers of the network's precision may be apart."""
+    return max(TOLERANCE.get(p.dtype, CLOSE) for p in model.network.parameters())
+
+
+def _name(model: HfModel) -> str:
+    return type(model.network).__name__
