@@ -1,0 +1,92 @@
+"""Check every pair in processes of their own and write the support table: python -m benchmarks.models [TYPE ...]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from benchmarks.models.check import OUTCOMES, Result, check, pairs
+from benchmarks.models.page import write_page
+
+LIMIT = 120  # seconds for one pair
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+def work(sender: Connection, model_type: str, kind: str) -> None:
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    sender.send(check(model_type, kind))
+    sender.close()
+
+
+def run(jobs: list[tuple[str, str]], workers: int) -> Iterator[Result]:
+    """The results as they come; a pair that crashes or takes too long is a traceback."""
+    context = multiprocessing.get_context("fork")
+    waiting, running = list(reversed(jobs)), {}
+    while waiting or running:
+        while waiting and len(running) < workers:
+            job = waiting.pop()
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=work, args=(sender, *job), daemon=True)
+            process.start()
+            sender.close()
+            running[receiver] = job, process, time.monotonic() + LIMIT
+        for receiver in wait(list(running), timeout=1):
+            job, process, _ = running.pop(receiver)
+            try:
+                yield receiver.recv()
+            except EOFError:
+                process.join()
+                yield Result(*job, "traceback", f"the process ended with code {process.exitcode}")
+            process.join()
+        for receiver, (job, process, end) in list(running.items()):
+            if time.monotonic() > end:
+                process.kill()
+                process.join()
+                del running[receiver]
+                yield Result(*job, "traceback", f"not finished after {LIMIT} seconds")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
+    parser.add_argument("types", nargs="*", help="only these types, or TYPE/KIND; the page is then not written")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path, default=Path(tempfile.gettempdir()) / "ktiwprobe-models.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    jobs = [job for job in pairs() if not arguments.types or {job[0], "/".join(job)} & set(arguments.types)]
+    start, results = time.monotonic(), []
+    for result in run(jobs, arguments.workers):
+        results.append(result)
+        if arguments.types or result.outcome in ("wrong", "traceback"):
+            print(f"{result.outcome:15} {result.model_type} {result.kind}  {', '.join(result.acted)}  {result.reason}", flush=True)
+    results.sort(key=lambda result: (result.model_type, result.kind))
+    arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
+    if not arguments.types:
+        write_page(PAGE, results)
+    counts = Counter(result.outcome for result in results)
+    built = len(results) - counts["cannot be built"]
+    print(f"{len(results)} pairs in {time.monotonic() - start:.0f} s; built {built}; " + ", ".join(f"{name} {counts[name]}" for name in OUTCOMES))
+    print(f"share right of built: {counts['right'] / max(1, built):.1%}; details in {arguments.json}")
+    return 1 if counts["wrong"] or counts["traceback"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,236 @@
+"""Check one (type, kind) pair: build a tiny network, probe it with ktiwprobe, compare with the reference."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers.models.auto import modeling_auto as auto
+
+from benchmarks.models.configs import BOS, EOS, FIRST_WORD, LABELS, MASK, PAD, VOCABULARY, tiny_config
+from benchmarks.models.mechanisms import acting
+from benchmarks.models.reference import NoReferenceError, Reference, Sentence
+from ktiwprobe import Batch, build_registry
+from ktiwprobe.errors import KtiwprobeError
+from ktiwprobe.probing import probe
+from ktiwprobe_transformers.classifier import HfClassifier
+from ktiwprobe_transformers.language import HfCausalLm, HfMaskedLm
+from ktiwprobe_transformers.seq2seq import HfSeq2Seq
+from ktiwprobe_transformers.tracer import as_model
+
+NAMES = {
+    "causal": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    "masked": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    "seq2seq": auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+}
+MODELS: dict[str, Any] = {
+    "causal": HfCausalLm,
+    "masked": HfMaskedLm,
+    "classifier": HfClassifier,
+    "seq2seq": HfSeq2Seq,
+}
+LENGTHS, TARGETS, GAPS = (11, 8, 5), (7, 6, 4), ((2, 8), (1, 5), (3,))
+TOLERANCE, NOISE = 1e-4, 0.05
+OUTCOMES = ("right", "refused", "wrong", "traceback", "cannot be built")
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one pair."""
+
+    model_type: str
+    kind: str
+    outcome: str
+    reason: str = ""
+    acted: tuple[str, ...] = ()
+    error: float | None = None  # the largest difference from the reference, where there are numbers
+    detail: str = ""  # the traceback, for the JSON file
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every (type, kind) that the installed transformers maps."""
+    return sorted((model_type, kind) for kind, names in NAMES.items() for model_type in names)
+
+
+def check(model_type: str, kind: str) -> Result:
+    """The outcome of one pair."""
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    try:
+        sentences = make_sentences(kind)
+        network = make_network(model_type, kind)
+        run_alone(network, kind, sentences)
+    except Exception as error:  # noqa: BLE001 - transformers' own failure, whatever it is
+        return Result(model_type, kind, "cannot be built", sentence_of(error), detail=traceback.format_exc())
+    acted = acting(network, kind, sentences[0])
+    try:
+        ours = {site: probed(network, kind, sentences, site) for site in ("first", "default")}
+    except KtiwprobeError as error:
+        return Result(model_type, kind, "refused", str(error), acted)
+    except Exception as error:  # noqa: BLE001 - a traceback is an outcome
+        return Result(model_type, kind, "traceback", place_of(error), acted, detail=traceback.format_exc())
+    try:
+        worst, where = largest_difference(network, kind, sentences, ours)
+    except NoReferenceError as error:
+        return Result(model_type, kind, "wrong", f"numbers are printed, but {error}", acted)
+    if where:
+        return Result(model_type, kind, "wrong", where, acted, worst)
+    return Result(model_type, kind, "right", "", acted, worst)
+
+
+# the network and the texts
+
+
+def make_network(model_type: str, kind: str) -> Any:
+    """A tiny network with weights large enough that every part shows, in evaluation mode."""
+    config = tiny_config(model_type, kind)
+    network = getattr(transformers, MODELS[kind].auto).from_config(config, attn_implementation="eager").eval()
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in network.parameters():  # parts that begin as 0 must not hide
+            if parameter.is_floating_point():
+                parameter.add_(NOISE * torch.randn_like(parameter))
+    return network
+
+
+def make_sentences(kind: str) -> list[Sentence]:
+    """Three texts of different lengths, the first longer than every window."""
+    random = torch.Generator().manual_seed(0)
+
+    def words(count: int) -> Tensor:
+        return torch.randint(FIRST_WORD, VOCABULARY, (count,), generator=random)
+
+    sentences = []
+    for number, length in enumerate(LENGTHS):
+        x = words(length)
+        if kind == "causal":
+            y = torch.cat([x[1:], words(1)])
+        elif kind == "masked":
+            gaps = torch.tensor(GAPS[number])
+            y, x[gaps] = x[gaps].clone(), MASK
+        elif kind == "classifier":
+            x[-1], y = EOS, torch.tensor([number % LABELS])
+        else:
+            x[-1], y = EOS, words(TARGETS[number])
+        sentences.append(Sentence(x, y, BOS, MASK))
+    return sentences
+
+
+def make_batch(sentences: list[Sentence]) -> Batch:
+    """The texts padded to one length, as ktiwprobe reads them."""
+    x, y = ([getattr(one, side) for one in sentences] for side in "xy")
+    x_mask, y_mask = ([torch.ones_like(one, dtype=torch.bool) for one in side] for side in (x, y))
+    pad = torch.nn.utils.rnn.pad_sequence
+    lengths = torch.tensor([len(one) for one in x])
+    return Batch(
+        pad(x, True, PAD), pad(x_mask, True, False), lengths, pad(y, True, PAD), pad(y_mask, True, False)
+    )
+
+
+@torch.no_grad()
+def run_alone(network: Any, kind: str, sentences: list[Sentence]) -> None:
+    """Raise an error if transformers alone cannot run the network on a text, or answers with no numbers."""
+    for sentence in sentences:
+        reference = Reference.__new__(Reference)
+        reference.network, reference.kind, reference.sentence = network, kind, sentence
+        logits = reference.run()
+        if not torch.isfinite(logits).all():
+            raise ValueError("its logits are not finite")
+
+
+# our side
+
+
+def probed(network: Any, kind: str, sentences: list[Sentence], site: str) -> dict[str, list[Matrix]]:
+    """alpha, beta and delta of a padded batch, each a list of (S, T, L), NaN where a row may not look."""
+    cls = MODELS[kind]
+    name = f"{cls.groups[0]}:0" if site == "first" else None
+    model = wrapped(network, kind, name)
+    batch, registry = make_batch(sentences), build_registry()
+    found = {}
+    for quantity in ("alpha", "beta", "delta"):
+        signal = probe(model, [batch], quantity, registry=registry)
+        found[quantity] = [np.atleast_3d(signal[i].T).T.astype(np.float64) for i in range(len(sentences))]
+    return found
+
+
+def wrapped(network: Any, kind: str, site: str | None) -> Any:
+    """The network as a ktiwprobe model of its kind, as `as_model` makes it."""
+    model = as_model(network, site=site, tokenizer=SimpleNamespace(mask_token_id=MASK))
+    if type(model) is MODELS[kind]:
+        return model
+    cls = MODELS[kind]
+    V = LABELS if kind == "classifier" else network.config.get_text_config().vocab_size
+    model = cls(network, cls.Options(site=site), V=V)
+    model.settle()
+    if kind == "masked":
+        model.mask_id = MASK
+    return model
+
+
+# the comparison
+
+
+def largest_difference(
+    network: Any, kind: str, sentences: list[Sentence], ours: dict[str, dict[str, list[Matrix]]]
+) -> tuple[float, str]:
+    """The largest difference from the reference, and a sentence about what is wrong: empty if nothing is."""
+    worst, wrong = 0.0, {}
+    for number, sentence in enumerate(sentences):
+        reference = Reference(network, kind, sentence)
+        for site, calls in (("first", reference.sites[0]), ("default", reference.sites[-1])):
+            cells = reference.cells(calls).numpy()
+            expected = {
+                "alpha": reference.alpha(calls),
+                "beta": reference.beta(calls).unsqueeze(0),
+                "delta": reference.delta().unsqueeze(0),
+            }
+            for quantity, values in expected.items():
+                size, why = compare(ours[site][quantity][number], values.detach().double().numpy(), cells)
+                worst = max(worst, size)
+                key = f"{quantity} at the {site} site"
+                if why and (key not in wrong or size > wrong[key][0]):
+                    wrong[key] = size, why
+    return worst, "; ".join(f"{key}: {why}" for key, (_, why) in wrong.items())
+
+
+def compare(ours: Matrix, expected: Matrix, cells: NDArray[np.bool_]) -> tuple[float, str]:
+    """The largest difference over the cells, relative where values exceed 1, and what is wrong."""
+    T, L = cells.shape
+    if ours.shape[0] != expected.shape[0] or ours.shape[1] != T or ours.shape[2] > L:
+        return np.inf, f"shape {ours.shape} instead of {expected.shape}"
+    whole = np.full((len(ours), T, L), np.nan)
+    whole[:, :, : ours.shape[2]] = ours
+    looks = ~np.isnan(whole).all(0)
+    if (looks != cells).any():
+        return float("inf"), f"{int((looks != cells).sum())} of {cells.size} cells differ in whether a row may look"
+    size = np.abs(whole - expected) / np.maximum(1, np.abs(expected))
+    largest = float(size[:, cells].max(initial=0))
+    return largest, "" if largest <= TOLERANCE else f"off by {largest:.2g}"
+
+
+# words
+
+
+def sentence_of(error: BaseException) -> str:
+    """One line about an error."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:200]}"
+
+
+def place_of(error: BaseException) -> str:
+    """One line about an error, and the line of code that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{sentence_of(error)} ({Path(last.filename).name}:{last.lineno})"

@@ -1,0 +1,175 @@
+"""A tiny configuration for every model type of transformers: rules by the name of a field, then exceptions by type.
+
+Windows, chunks and top-k are set so small that they act on the sentences of `check.py`. The values of a field that a
+rule does not name stay as they are in the configuration class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
+VOCABULARY, PAD, BOS, EOS, MASK, FIRST_WORD = 48, 0, 1, 2, 4, 5
+HIDDEN, HEADS, GROUPS, WIDTH, INNER, LAYERS, POSITIONS, LABELS = 32, 4, 2, 8, 48, 2, 64, 3
+WINDOW, CHUNK, TOP_K, EXPERTS = 4, 4, 3, 4
+SPREAD = 0.2
+
+NON_ATTENTION = ("linear_attention", "mamba", "conv", "recurrent", "moe", "mlp")
+LISTS = ("layer_types", "mlp_layer_types", "indexer_types")
+
+
+def _rules() -> dict[str, Any]:
+    """The value of each field that has the same meaning in all types."""
+    groups: list[tuple[Any, str]] = [
+        (VOCABULARY, "vocab_size vocab_size_per_layer_input src_vocab_size tgt_vocab_size decoder_vocab_size"),
+        (PAD, "pad_token_id pad_index"),
+        (BOS, "bos_token_id decoder_start_token_id bos_index"),
+        (EOS, "eos_token_id sep_token_id eos_index"),
+        (MASK, "mask_token_id mask_index"),
+        (3, "unk_index"),
+        (None, "forced_eos_token_id forced_bos_token_id suppress_tokens begin_suppress_tokens"),
+        (HIDDEN, "hidden_size d_model n_embd dim emb_dim embedding_size input_embedding_size output_embedding_size"),
+        (HIDDEN, "word_embed_proj_dim cross_attention_hidden_size lru_width hidden_dim_size"),
+        (HEADS, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
+        (HEADS, "num_encoder_attention_heads num_decoder_attention_heads attention_heads swa_num_attention_heads"),
+        (GROUPS, "num_key_value_heads num_kv_heads num_global_key_value_heads swa_num_key_value_heads"),
+        (WIDTH, "head_dim d_kv d_head dim_head kv_channels attention_head_dim attention_head_size swa_head_dim"),
+        (WIDTH, "v_head_dim qk_nope_head_dim index_head_dim indexer_head_dim global_head_dim"),
+        (4, "qk_rope_head_dim"),
+        (16, "kv_lora_rank q_lora_rank o_lora_rank"),
+        (LAYERS, "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers"),
+        (LAYERS, "num_decoder_layers"),
+        (INNER, "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner d_inner hidden_dim dim_ff dff ffn_dim"),
+        (INNER, "moe_intermediate_size shared_expert_intermediate_size ffn_hidden_size expert_ffn_hidden_size"),
+        (INNER, "moe_shared_expert_intermediate_size intermediate_size_mlp prefix_dense_intermediate_size"),
+        (INNER, "feed_forward_size block_ff_dim prediction_head_size"),
+        (POSITIONS, "max_position_embeddings n_positions max_seq_len n_ctx max_source_positions max_target_positions"),
+        (POSITIONS, "context_length original_max_position_embeddings"),
+        (SPREAD, "initializer_range init_std initializer_std embed_init_std embedding_initializer_range"),
+        (EXPERTS, "num_experts num_local_experts n_routed_experts moe_num_experts moe_num_primary_experts"),
+        (2, "num_experts_per_tok moe_k moe_top_k top_k_experts num_experts_per_token moe_topk"),
+        (1, "n_group topk_group n_shared_experts moe_num_shared_experts num_shared_experts first_k_dense_replace"),
+        (1, "num_dense_layers moe_layer_start_index decoder_sparse_step encoder_sparse_step"),
+        (1, "num_sparse_encoder_layers num_sparse_decoder_layers"),
+        (0, "num_mtp_layers num_nextn_predict_layers"),
+        (WINDOW, "sliding_window sliding_window_size attention_window_size window_size local_attention"),
+        (True, "use_sliding_window"),
+        (CHUNK, "attention_chunk_size"),
+        (TOP_K, "index_topk keep_window_size indexer_budget"),
+        (GROUPS, "index_n_heads indexer_n_heads"),
+        (2.0, "attn_logit_softcapping final_logit_softcapping"),
+        (8, "mamba_d_state ssm_state_size state_size mamba_head_dim mamba_d_head mamba_chunk_size chunk_size"),
+        (8, "linear_key_head_dim linear_value_head_dim linear_head_dim"),
+        (2, "linear_num_key_heads"),
+        (4, "linear_num_value_heads linear_num_heads"),
+        (1, "mamba_n_groups mamba_ngroups n_groups"),
+        (8, "mamba_n_heads mamba_num_heads"),
+        (HIDDEN, "hidden_size_per_layer_input laurel_rank hc_lowrank router_hidden_size adapter_rank gated_norm_rank"),
+        (8, "relative_attention_num_buckets relative_attention_max_distance num_buckets relative_max_distance"),
+        (8, "position_bias_num_buckets position_bias_max_distance"),
+        (LABELS, "num_labels"),
+    ]
+    return {name: value for value, names in groups for name in names.split()}
+
+
+RULES = _rules()
+
+BY_TYPE: dict[str, dict[str, Any]] = {
+    "bamba": {"layer_types": ["full_attention", "linear_attention"]},
+    "codegen": {"n_head": 4, "rotary_dim": 4},
+    "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"]},
+    "esm": {"token_dropout": False, "vocab_list": None},
+    "esmc": {"num_key_value_heads": HEADS},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "gptj": {"rotary_dim": 4},
+    "granitemoehybrid": {"layer_types": ["full_attention", "linear_attention"]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 0, "num_hidden_layers": 2},
+    "lfm2": {"layer_types": ["full_attention", "conv"]},
+    "lfm2_moe": {"layer_types": ["full_attention", "conv"]},
+    "mamba2": {"num_heads": 8, "head_dim": 8},
+    "mpnet": {"relative_attention_num_buckets": 32},
+    "xmod": {"default_language": "en_XX"},
+    "zaya": {"num_experts_per_tok": 1},
+}
+
+
+def tiny_config(model_type: str, kind: str) -> PretrainedConfig:
+    """The configuration of a type, small enough for a test; raises whatever its class raises."""
+    cls = CONFIG_MAPPING[model_type]
+    if model_type == "encoder-decoder":
+        return _pair(cls)
+    values = tiny_values(cls, model_type)
+    if kind == "causal" and "is_decoder" in _fields(cls):
+        values["is_decoder"] = True
+    config = cls(**values)
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = BOS
+    if kind == "classifier":
+        config.num_labels = LABELS
+    return config
+
+
+def tiny_values(cls: Any, model_type: str) -> dict[str, Any]:
+    """Arguments of a configuration class: rules for its fields, its parts, its lists of layers, exceptions."""
+    fields = _fields(cls)
+    exceptions = BY_TYPE.get(model_type, {})
+    values = {name: RULES[name] for name in fields if name in RULES}
+    if "kv_lora_rank" in fields:  # latent attention has as many keys as queries
+        values |= {name: HEADS for name in fields if name == "num_key_value_heads"}
+    values |= {name: _zero_of(cls, name) for name in fields if "dropout" in name or name.endswith("pdrop")}
+    values |= {name: _tiny_part(cls, name) for name in cls.sub_configs if name in fields and name not in exceptions}
+    values |= _lists(cls, values)
+    return values | exceptions
+
+
+def _zero_of(cls: Any, name: str) -> Any:
+    """No dropout: 0, of the type that the class asks for."""
+    return type(getattr(_default(cls), name, 0.0) or 0.0)(0)
+
+
+def _fields(cls: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(cls)}
+
+
+def _default(cls: Any) -> Any:
+    """The configuration as its class makes it; None if it needs arguments."""
+    try:
+        return cls()
+    except ValueError:
+        return None
+
+
+def _tiny_part(cls: Any, name: str) -> dict[str, Any] | None:
+    """The arguments of a part, such as the text part of a model that also sees images."""
+    part_class = type(getattr(_default(cls), name, None))
+    if not issubclass(part_class, PretrainedConfig):
+        return None
+    model_type = part_class.model_type
+    return {**tiny_values(part_class, model_type), "model_type": model_type}
+
+
+def _lists(cls: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Lists with an entry for each layer: every kind of layer of the default configuration, once."""
+    default = _default(cls)
+    kinds = list(dict.fromkeys(getattr(default, "layer_types", None) or ()))
+    fields = _fields(cls)
+    if "layer_types" not in fields or not kinds:
+        return {}
+    others = [kind for kind in kinds if kind in NON_ATTENTION]
+    attention = [kind for kind in kinds if kind not in NON_ATTENTION]
+    layers = [*attention, *others] if others and attention else kinds * (2 if len(kinds) == 1 else 1)
+    found: dict[str, Any] = {"layer_types": layers}
+    for name in LISTS[1:]:
+        entries = list(dict.fromkeys(getattr(default, name, None) or ()))
+        if name in fields and entries:
+            found[name] = [entries[min(i, len(entries) - 1)] for i in range(len(layers))]
+    return found | {name: len(layers) for name in ("num_hidden_layers",) if name in fields}
+
+
+def _pair(cls: Any) -> PretrainedConfig:
+    encoder = {**tiny_values(CONFIG_MAPPING["bert"], "bert"), "model_type": "bert"}
+    decoder = {**encoder, "is_decoder": True, "add_cross_attention": True}
+    ids = {"decoder_start_token_id": BOS, "pad_token_id": PAD, "eos_token_id": EOS}
+    return cls(encoder=encoder, decoder=decoder, **ids)  # type: ignore[no-any-return]

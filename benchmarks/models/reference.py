@@ -1,0 +1,250 @@
+"""What alpha, beta and delta of a network must be: each sentence alone, the network's own eager attention, brute force.
+
+Nothing here comes from the plugin under test. A pass records every call of the `eager_attention_forward` that stands
+beside the network's classes. Forcing overwrites rows of the output of one call with the value vector of one position,
+and the whole network runs again. The gate is a hook on the input embedding.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+KINDS = ("causal", "masked", "classifier", "seq2seq")
+EAGER = "eager_attention_forward"
+
+
+class NoReferenceError(Exception):
+    """The quantity is not defined for this network, or cannot be measured independently."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One text, without padding."""
+
+    x: Tensor  # (L,) input ids
+    y: Tensor  # (T,) output ids, or the label
+    start: int = 0  # the id that opens an output, for seq2seq
+    mask_id: int = -1  # the id that stands on gaps, for masked
+
+
+@dataclass
+class Call:
+    """One call of eager attention."""
+
+    module: nn.Module
+    forward: int  # which forward pass of the module this call belongs to
+    weights: Tensor  # (1, H, Q, K), before dropout
+    value: Tensor  # (1, H or fewer, K, D)
+    output: Tensor  # (1, Q, H, D)
+    mask: Tensor | None
+    key_heads: int
+    query_width: int
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Site = list[int]
+"""The numbers of the calls that one forward pass of an attention module makes; usually one."""
+
+
+@dataclass
+class Recorder:
+    """Records the calls of a pass; overwrites the output of some of them."""
+
+    calls: list[Call] = field(default_factory=list)
+    forwards: Counter[nn.Module] = field(default_factory=Counter)
+    overwrite: dict[int, tuple[Tensor, int]] = field(default_factory=dict)  # call -> rows, position
+    nudge: tuple[int, int] | None = None  # call, row whose output is moved
+    silence: bool = False  # all outputs are 0
+
+    def __call__(self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any):
+        output, weights = eager(module, query, key, value, *rest, **extra)
+        number = len(self.calls)
+        mask = rest[0] if rest else extra.get("attention_mask")
+        call = Call(
+            module, self.forwards[module], weights.detach(), value.detach(), output.detach(), mask, key.shape[1],
+            query.shape[-1], {name: one for name, one in extra.items() if one is not None},
+        )
+        self.calls.append(call)
+        if number in self.overwrite:
+            rows, position = self.overwrite[number]
+            output = output.clone()
+            output[:, rows] = _repeated(value, output.shape[2])[:, :, position].unsqueeze(1)
+        if self.nudge is not None and self.nudge[0] == number:
+            output = output.clone()
+            output[:, self.nudge[1]] += 1
+        return (torch.zeros_like(output) if self.silence else output), weights
+
+
+def _repeated(value: Tensor, heads: int) -> Tensor:
+    """Values once for each query head. (1, H, K, D)"""
+    return value.repeat_interleave(heads // value.shape[1], 1)
+
+
+@contextmanager
+def recording(network: nn.Module, **how: Any) -> Iterator[Recorder]:
+    """While it lasts, every eager attention function of transformers reports to the recorder."""
+    recorder = Recorder(**how)
+    replaced = []
+    for name, module in list(sys.modules.items()):
+        eager = vars(module).get(EAGER) if name.startswith("transformers.") else None
+        if eager is not None:
+            replaced.append((module, eager))
+            setattr(module, EAGER, functools.partial(recorder, eager))
+    with ExitStack() as stack:
+        for part in network.modules():
+            handle = part.register_forward_pre_hook(lambda one, _args: recorder.forwards.update([one]))
+            stack.callback(handle.remove)
+        try:
+            yield recorder
+        finally:
+            for module, eager in replaced:
+                setattr(module, EAGER, eager)
+
+
+class Reference:
+    """alpha, beta and delta of one network on one sentence."""
+
+    def __init__(self, network: Any, kind: str, sentence: Sentence) -> None:
+        self.network, self.kind, self.sentence = network, kind, sentence
+        with torch.no_grad(), recording(network) as recorder:
+            self.logits = self.run()
+        self.calls = recorder.calls
+        self._check_calls()
+        self.sites = self._sites()
+        self.queries = self._queries()
+
+    # the network
+
+    def run(self) -> Tensor:
+        """The logits of the outputs, from the network as its authors call it. (T, V)"""
+        x = self.sentence.x.unsqueeze(0)
+        given: dict[str, Any] = {"input_ids": x, "attention_mask": torch.ones_like(x)}
+        if self.kind == "seq2seq":
+            y = self.sentence.y
+            given["decoder_input_ids"] = torch.cat([torch.full_like(y[:1], self.sentence.start), y[:-1]]).unsqueeze(0)
+        logits: Tensor = self.network(**given).logits
+        if self.kind == "classifier":
+            return logits.view(1, -1)
+        return logits[0][self.outputs] if self.kind == "masked" else logits[0]
+
+    @property
+    def outputs(self) -> Tensor:
+        """The positions of the gaps."""
+        return (self.sentence.x == self.sentence.mask_id).nonzero().flatten()
+
+    def log_odds(self, logits: Tensor) -> Tensor:
+        """logit_y - logsumexp(the other logits). (T,)"""
+        y = self.sentence.y.unsqueeze(-1)
+        own = logits.gather(-1, y)
+        return (own - logits.scatter(-1, y, -torch.inf).logsumexp(-1, keepdim=True)).squeeze(-1)
+
+    # where it attends
+
+    def _check_calls(self) -> None:
+        if not self.calls:
+            raise NoReferenceError("its eager attention function is never called")
+        for call in self.calls:
+            sums = call.weights.to(call.value.dtype) @ _repeated(call.value, call.weights.shape[1])
+            if sums.transpose(1, 2).shape != call.output.shape or not torch.allclose(
+                sums.transpose(1, 2), call.output, atol=1e-4
+            ):
+                raise NoReferenceError("the output of its eager attention is not weights times values")
+
+    def _sites(self) -> list[Site]:
+        """The sites that look from outputs at inputs, in the order of the pass."""
+        L, T = len(self.sentence.x), len(self.sentence.y)
+        Q = T if self.kind == "seq2seq" else L
+        groups: dict[tuple[nn.Module, int], Site] = {}
+        for number, call in enumerate(self.calls):
+            if tuple(call.weights.shape[2:]) == (Q, L):
+                groups.setdefault((call.module, call.forward), []).append(number)
+        if not groups:
+            shapes = sorted({tuple(call.weights.shape[2:]) for call in self.calls})
+            raise NoReferenceError(f"no attention looks from {Q} rows at {L} inputs, only {shapes}")
+        return list(groups.values())
+
+    def _queries(self) -> Tensor:
+        """The rows of the attention that are outputs. (T,)"""
+        if self.kind == "masked":
+            return self.outputs
+        if self.kind == "classifier":
+            return torch.tensor([self._pooled()])
+        return torch.arange(len(self.sentence.y))
+
+    def _pooled(self) -> int:
+        """The position whose last state the classifier reads."""
+        states: list[Tensor] = []
+
+        def keep(_module: nn.Module, _args: Any, output: Any) -> Any:
+            state = output[0] if isinstance(output, tuple) else output.last_hidden_state
+            states.append(state)
+            state.retain_grad()
+
+        handle = self.network.base_model.register_forward_hook(keep)
+        try:
+            self.run().square().sum().backward()
+        finally:
+            handle.remove()
+        self.network.zero_grad()
+        gradient = states[-1].grad
+        if gradient is None:
+            raise NoReferenceError("its classifier does not read the last states")
+        rows = gradient.abs().sum(-1)[0].nonzero().flatten().tolist()
+        if len(rows) != 1:
+            raise NoReferenceError(f"its classifier reads {len(rows)} positions at once")
+        return int(rows[0])
+
+    # the quantities
+
+    def cells(self, site: Site) -> Tensor:
+        """Where each output may look: its weight there is not exactly 0. (T, L)"""
+        seen = torch.stack([(self.calls[number].weights[0] > 0).any(0) for number in site]).any(0)
+        return seen[self.queries]
+
+    def alpha(self, site: Site) -> Tensor:
+        """(S, T, L), S the heads of the site"""
+        return torch.cat([self.calls[number].weights[0] for number in site])[:, self.queries]
+
+    @torch.no_grad()
+    def beta(self, site: Site) -> Tensor:
+        """Log-odds of y_t if all outputs that may look at l look at l alone. (T, L)"""
+        cells, columns = self.cells(site), []
+        for position in range(cells.shape[1]):
+            rows = self.queries[cells[:, position]]
+            with recording(self.network, overwrite=dict.fromkeys(site, (rows, position))):
+                columns.append(self.log_odds(self.run()))
+        return torch.stack(columns, -1)
+
+    def delta(self) -> Tensor:
+        """d log p(y_t) / d gate_l, where gate_l scales the input embedding of position l. (T, L)"""
+        gate = torch.ones(len(self.sentence.x), requires_grad=True)
+        with gated(self.network, gate, encoder=self.kind == "seq2seq"), torch.enable_grad():
+            log_p = self.run().log_softmax(-1).gather(-1, self.sentence.y.unsqueeze(-1)).squeeze(-1)
+            rows = [torch.autograd.grad(one, gate, retain_graph=True)[0] for one in log_p]
+        return torch.stack(rows)
+
+
+@contextmanager
+def gated(network: Any, gate: Tensor, *, encoder: bool) -> Iterator[None]:
+    """While it lasts, the input embedding of each position is scaled by `gate`; of a seq2seq only in its encoder."""
+    reader = network.get_encoder() if encoder else network
+    inside = [not encoder]
+
+    def scale(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        return output * gate.to(output.dtype).unsqueeze(-1) if inside[0] else None
+
+    with ExitStack() as stack:
+        stack.callback(reader.get_input_embeddings().register_forward_hook(scale).remove)
+        if encoder:
+            stack.callback(reader.register_forward_pre_hook(lambda *_: inside.__setitem__(0, True)).remove)
+            stack.callback(reader.register_forward_hook(lambda *_: inside.__setitem__(0, False)).remove)
+        yield
