@@ -42,7 +42,8 @@ class Call:
 
     module: nn.Module
     forward: int  # which forward pass of the module this call belongs to
-    weights: Tensor  # (1, H, Q, K), before dropout
+    weights: Tensor  # (1, H, Q, K) what each position counts in the output, whatever the function calls its weights
+    seen: Tensor  # (Q, K) where rows may look
     value: Tensor  # (1, H or fewer, K, D)
     output: Tensor  # (1, Q, H, D)
     mask: Tensor | None
@@ -68,10 +69,17 @@ class Recorder:
     def __call__(self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any):
         output, weights = eager(module, query, key, value, *rest, **extra)
         number = len(self.calls)
-        mask = rest[0] if rest else extra.get("attention_mask")
         call = Call(
-            module, self.forwards[module], weights.detach(), value.detach(), output.detach(), mask, key.shape[1],
-            query.shape[-1], {name: one for name, one in extra.items() if one is not None},
+            module=module,
+            forward=self.forwards[module],
+            weights=_effective(eager, module, query, key, value, rest, extra),
+            seen=_effective(eager, module, torch.zeros_like(query), key, value, rest, extra)[0].gt(0).any(0),
+            value=value.detach(),
+            output=output.detach(),
+            mask=rest[0] if rest else extra.get("attention_mask"),
+            key_heads=key.shape[1],
+            query_width=query.shape[-1],
+            extra={name: one for name, one in extra.items() if one is not None},
         )
         self.calls.append(call)
         if number in self.overwrite:
@@ -82,6 +90,17 @@ class Recorder:
             output = output.clone()
             output[:, self.nudge[1]] += 1
         return (torch.zeros_like(output) if self.silence else output), weights
+
+
+@torch.no_grad()
+def _effective(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> Tensor:
+    """The weights of an attention, read off its output for values that are unit vectors. (1, H, Q, K)
+
+    With a query of zeros only what is masked has no weight, however sharp the attention is.
+    """
+    K = value.shape[2]
+    unit = torch.eye(K, dtype=value.dtype).expand(*value.shape[:2], K, K)
+    return eager(module, query, key, unit, *rest, **extra)[0].transpose(1, 2).detach()
 
 
 def _repeated(value: Tensor, heads: int) -> Tensor:
@@ -206,9 +225,8 @@ class Reference:
     # the quantities
 
     def cells(self, site: Site) -> Tensor:
-        """Where each output may look: its weight there is not exactly 0. (T, L)"""
-        seen = torch.stack([(self.calls[number].weights[0] > 0).any(0) for number in site]).any(0)
-        return seen[self.queries]
+        """Where each output may look: a query of zeros gives it weight there. (T, L)"""
+        return torch.stack([self.calls[number].seen for number in site]).any(0)[self.queries]
 
     def alpha(self, site: Site) -> Tensor:
         """(S, T, L), S the heads of the site"""
@@ -223,6 +241,16 @@ class Reference:
             with recording(self.network, overwrite=dict.fromkeys(site, (rows, position))):
                 columns.append(self.log_odds(self.run()))
         return torch.stack(columns, -1)
+
+    @torch.no_grad()
+    def beta_one_row(self, site: Site) -> Tensor:
+        """Log-odds of y_t if its row alone looks at l alone, and all other rows as they do. (T, L)"""
+        cells = self.cells(site)
+        found = torch.full(cells.shape, torch.nan)
+        for t, position in cells.nonzero().tolist():
+            with recording(self.network, overwrite=dict.fromkeys(site, (self.queries[t : t + 1], position))):
+                found[t, position] = self.log_odds(self.run())[t]
+        return found
 
     def delta(self) -> Tensor:
         """d log p(y_t) / d gate_l, where gate_l scales the input embedding of position l. (T, L)"""
