@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ktiwprobe import Batch
 from ktiwprobe.errors import PluginError
@@ -27,6 +27,15 @@ class HfClassifier(HfModel):
     @dataclass(frozen=True)
     class Options(HfOptions):
         """As of every Hugging Face model."""
+
+    def __init__(self, network: nn.Module, options: Any, *, V: int, shift: int = 0) -> None:
+        config: Any = network.config
+        if config.is_encoder_decoder:
+            raise PluginError(
+                f"{type(network).__name__} reads its input twice, in its encoder and one position on in its "
+                "decoder, so that a position stands for two words: supported are classifiers that are an encoder or a decoder alone"
+            )
+        super().__init__(network, options, V=V, shift=shift)
 
     def settle(self) -> None:
         """Which position the head reads: that whose last states move the output."""

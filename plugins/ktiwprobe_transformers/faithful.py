@@ -61,6 +61,13 @@ def few(model: HfModel, batch: Batch, most: int | None = None) -> Batch:
 def check_outputs(model: HfModel, batch: Batch) -> None:
     """(a)"""
     own = model.logits(batch)
+    alone = model.logits(alone_of(model, batch))[0]
+    gap = difference(own[-1, : len(alone)][batch.y_mask[-1, : len(alone)]], alone[batch.y_mask[-1, : len(alone)]])
+    if not gap <= tolerance(model):
+        raise ContractError(
+            f"padding changes the outputs of {_name(model)} (by {gap:.2g}), so its numbers would depend on which texts "
+            "are read together: it cannot be probed"
+        )
     with watching(model.network):
         ours = model.logits(batch)
     gap = difference(ours[batch.y_mask], own[batch.y_mask])
@@ -69,6 +76,13 @@ def check_outputs(model: HfModel, batch: Batch) -> None:
             f"{_name(model)} gives other outputs when its attention is computed by its own eager function (largest "
             f"difference {gap:.2g}), so what is read there would not be what it does: it cannot be probed"
         )
+
+
+def alone_of(model: HfModel, batch: Batch) -> Batch:
+    """The last sentence of a batch without its padding."""
+    one = part(batch, len(batch.x) - 1, len(batch.x))
+    x, mask = (side[:, : int(one.x_lengths)] for side in (one.x, one.x_mask))
+    return Batch(x, mask, one.x_lengths, *model.outputs_within(x, mask, one.y, one.y_mask))
 
 
 def check_masks(model: HfModel, batch: Batch) -> None:

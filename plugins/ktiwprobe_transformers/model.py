@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
-from ktiwprobe.errors import CorpusError, PluginError
+from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
 from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, rows_mix
@@ -27,7 +27,7 @@ from ktiwprobe_transformers.retokenise import check_lengths, retokenised, withou
 from ktiwprobe_transformers.sites import LOOKS, Layer, Place, choose_places, find_layers
 from ktiwprobe_transformers.tuning import attention_entries, leave_idle_out, slower
 
-TINY = 3  # inputs of the sentence that a model's sites are found with
+TINY = 8  # inputs of the sentence that a model's sites are found with
 
 
 @dataclass(frozen=True)
@@ -313,8 +313,17 @@ class HfModel(TorchModel):
 
     def _find_layers(self) -> list[Layer]:
         calls: list[Call] = []
-        with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, observer=calls.append):
-            self.logits(self.tiny())
+        name = type(self.network).__name__
+        try:
+            with torch.no_grad(), quiet(), evaluating(self.network), watching(self.network, observer=calls.append):
+                self.logits(self.tiny())
+        except KtiwprobeError:
+            raise
+        except Exception as error:  # whatever goes wrong inside of somebody else's network
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise PluginError(
+                f"{name} cannot read a text of {TINY} tokens as {type(self).__name__} does: {why}"
+            ) from error
         if not calls:
             raise refusal(self.network)
         return find_layers(calls, outputs=self.outputs)
@@ -326,9 +335,13 @@ def embeddings_of_ids(model: HfModel) -> list[nn.Module]:
     batch = model.tiny()
     tables: dict[nn.Module, None] = {}
 
-    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
         ids = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
-        if ids is not None and ids.shape == batch.x.shape and torch.equal(ids, batch.x):
+        if ids is None or ids.shape != batch.x.shape or not torch.equal(ids, batch.x):
+            return
+        # Some tables of positions are given the ids too, and read nothing but their shape.
+        along = F.cosine_similarity(output.flatten(0, 1), F.embedding(ids, module.weight).flatten(0, 1))  # type: ignore[arg-type]
+        if output.shape[:2] == ids.shape and (along > 0.999).all():
             tables[module] = None
 
     with ExitStack() as stack:

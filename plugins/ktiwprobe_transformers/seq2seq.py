@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
-from transformers.modeling_outputs import BaseModelOutput
+from torch import Tensor, nn
 
 from ktiwprobe import Batch, option
-from ktiwprobe.errors import OptionError
+from ktiwprobe.errors import OptionError, PluginError
 from ktiwprobe_transformers.forcing import watching
 from ktiwprobe_transformers.model import HfModel, HfOptions
 
@@ -51,13 +50,22 @@ class HfSeq2Seq(HfModel):
             "its config.json"
         )
 
-    def encode(self, batch: Batch, gate: Tensor | None = None) -> Tensor:
-        """What the encoder says of the input. (B, L, D)"""
+    def __init__(self, network: nn.Module, options: Any, *, V: int, shift: int = 0) -> None:
+        config: Any = network.config
+        if not config.is_encoder_decoder:
+            raise PluginError(
+                f"{type(network).__name__} is no encoder-decoder for text, so it has no cross-attention from "
+                "outputs to inputs"
+            )
+        super().__init__(network, options, V=V, shift=shift)
+
+    def encode(self, batch: Batch, gate: Tensor | None = None) -> Any:
+        """What the encoder says of the input, as the decoder takes it."""
         with watching(self.network):
             return self._read(batch, gate)
 
-    def read(self, batch: Batch) -> Tensor:
-        """The encoder's states."""
+    def read(self, batch: Batch) -> Any:
+        """The encoder's output."""
         return self.encode(batch)
 
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
@@ -66,7 +74,7 @@ class HfSeq2Seq(HfModel):
         before = torch.cat([torch.full_like(batch.y[:, :1], self.start), batch.y[:, :-1] + self.shift], 1)
         network: Any = self.network
         found = network(
-            encoder_outputs=BaseModelOutput(last_hidden_state=h),  # type: ignore[arg-type]
+            encoder_outputs=h,
             attention_mask=batch.x_mask.long(),
             decoder_input_ids=before,
             decoder_attention_mask=torch.ones_like(before),  # padding comes last, where no real output looks
@@ -75,9 +83,8 @@ class HfSeq2Seq(HfModel):
         logits: Tensor = found.logits[..., self.shift : self.shift + self.V]
         return logits
 
-    def _read(self, batch: Batch, gate: Tensor | None) -> Tensor:
+    def _read(self, batch: Batch, gate: Tensor | None) -> Any:
         network: Any = self.network
         encoder = network.get_encoder()
         with self.gating(gate):
-            h: Tensor = encoder(input_ids=self.padded(batch), attention_mask=batch.x_mask.long()).last_hidden_state
-        return h
+            return encoder(input_ids=self.padded(batch), attention_mask=batch.x_mask.long())

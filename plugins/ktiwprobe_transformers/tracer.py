@@ -32,7 +32,9 @@ KINDS: tuple[tuple[type[HfModel], Any], ...] = (
 def as_model(network: nn.Module, *, site: str | None = None, tokenizer: Any = None, memory: int = 512) -> HfModel:
     """A network of transformers as a model that can be probed; the network itself is used, not copied or changed."""
     names = {cls.__name__ for cls in type(network).__mro__}
-    found = next((cls for cls, known in KINDS if names & _flat(known)), None)
+    pair = getattr(getattr(network, "config", None), "is_encoder_decoder", False)
+    kinds = [cls for cls, known in KINDS if names & _flat(known)]
+    found = next((cls for cls in kinds if pair or cls is not HfSeq2Seq), None)
     if found is None or not isinstance(network, PreTrainedModel):
         raise PluginError(
             f"{type(network).__name__} is no seq2seq, classification, masked or causal language model of transformers: "
