@@ -58,6 +58,8 @@ class _FromValues(TorchFunctionMode):
         given = dict(kwargs or {})
         if func in (torch.tensor, torch.as_tensor) and _is_elsewhere(given.get("device")):
             return Away(func(*args, **{**given, "device": HERE}))
+        if func is Tensor.tolist and isinstance(args[0], Away):
+            return args[0].inner.tolist()
         return func(*args, **given)
 
 

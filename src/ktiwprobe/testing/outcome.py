@@ -57,3 +57,8 @@ def raise_failures(what: str, outcomes: Iterable[Outcome]) -> None:
     failures = [f"{outcome.name}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     if failures:
         raise ContractError(f"{what} does not conform:\n- " + "\n- ".join(failures))
+
+
+def name_of(thing: Any) -> str:
+    """What a sentence calls something under test."""
+    return thing if isinstance(thing, str) else str(getattr(thing, "__name__", type(thing).__name__))
