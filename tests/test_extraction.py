@@ -15,7 +15,7 @@ from torch import Tensor
 
 import ktiwprobe
 import tiny
-from ktiwprobe import Batch, Corpus, Run, Split, Trace, extract, probe, probes, train
+from ktiwprobe import Batch, Corpus, Run, Split, Trace, choose, extract, probe, probes, train
 from ktiwprobe.errors import (
     ContractError,
     CorpusError,
@@ -406,10 +406,9 @@ def allowing(mask: Callable[[Batch], Any]) -> type[TinyModel]:
             return mask(batch)
 
         def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
-            seen = mask(batch)
-            trace = super().trace(batch, attend=attend, gate=gate)
-            kept = trace.alpha * seen
-            return replace(trace, alpha=kept / kept.sum(-1, keepdim=True).clamp_min(1e-9))
+            kept = super().trace(batch, gate=gate).alpha * mask(batch)
+            own = kept / kept.sum(-1, keepdim=True).clamp_min(1e-9)
+            return super().trace(batch, attend=choose(own, attend, mask(batch)), gate=gate)
 
     return Allowing
 

@@ -14,8 +14,13 @@ KtiwprobeError            exit 1
 └── Interrupted           exit 130: stopped by Ctrl-C, everything saved
 """
 
-from collections.abc import Iterable
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+
+LIBRARIES = {"ktiwprobe", "torch", "numpy", "scipy", "sklearn", "transformers", "huggingface_hub"}  # no plugins
 
 
 class KtiwprobeError(Exception):
@@ -82,3 +87,28 @@ def suggest(name: str, known: Iterable[str]) -> str:
         return ": there are none"
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     return (f"; did you mean {near[0]!r}?" if near else ";") + f" known: {', '.join(names)}"
+
+
+def raised_at(error: BaseException) -> str:
+    """File and line in the plugin where an exception came from; empty if no plugin's code ran."""
+    here = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if top not in LIBRARIES and top not in sys.stdlib_module_names:
+            here = f"{frame.f_code.co_filename}:{line}"
+    return here
+
+
+@contextlib.contextmanager
+def plugin_errors(what: str) -> Iterator[None]:
+    """Turn an exception of a plugin's code into a sentence with its file and line; ours keep their traceback."""
+    try:
+        yield
+    except KtiwprobeError:
+        raise
+    except Exception as error:  # the code that runs here is a plugin's
+        place = raised_at(error)
+        if not place:
+            raise
+        text = " ".join(str(error).split())[:300]
+        raise ContractError(f"{what} raised {type(error).__name__}: {text} ({place})") from error

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,9 +20,9 @@ from ktiwprobe import storage
 from ktiwprobe.corpora import load_corpus
 from ktiwprobe.data import Batch, Corpus, Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
+from ktiwprobe.guards import LONG_ENOUGH, Needs, guard, needs
 from ktiwprobe.pooling import Words, words_of
-from ktiwprobe.probes import check_attend_is_obeyed
-from ktiwprobe.probing import chooses_attention, join, pooling_of, probe_batch
+from ktiwprobe.probing import join, pooling_of, probe_batch
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.recipe import Recipe, choose_device, recipe_of
 from ktiwprobe.registry import Registry, build_registry
@@ -29,6 +30,7 @@ from ktiwprobe.run import Run
 from ktiwprobe.signals import Signal, gold_signal, load_signal
 
 FIRST = 1  # the version of what has none
+GUARDED = 8  # sentences of which a guard chooses
 
 
 def extract(
@@ -53,7 +55,8 @@ class Extractor:
     ) -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
         self._model: Any = None
-        self._obeyed = False  # whether the model was seen to obey `attend`
+        self._references = 0  # to that model while nobody else holds it
+        self._guarded: set[Needs] = set()  # what the model was seen to obey
 
     def signal(self, probe: str, at: int | str = "best", *, progress: Progress = SILENT) -> Signal:
         """The signal at one step."""
@@ -74,8 +77,8 @@ class Extractor:
         identity = self._identity(probe, step)
         if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
             return stored.only(sentence)
-        batch = self.alone(sentence)
-        return join([probe_batch(function, self._obeying(probe, step, batch), batch, probe)], None, identity)
+        model = self._guarded_model(function, step)
+        return join([probe_batch(function, model, self.alone(sentence), probe)], None, identity)
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -159,10 +162,14 @@ class Extractor:
         return replace(gold, text=self.tokens, words=lambda: self.words, links=self.links)
 
     def model(self, step: int) -> Any:
-        """The trained model as it was at `step`, ready to be probed."""
-        if self._model is None:
+        """The trained model as it was at `step`, ready to be probed.
+
+        The object is the caller's for as long as it is kept: only one that nobody holds any more gets other weights.
+        """
+        if self._model is None or sys.getrefcount(self._model) > self._references:
             with torch.random.fork_rng(devices=[]):
                 self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
+            self._references = sys.getrefcount(self._model)
         try:
             self._model.load_state(self.run.load_checkpoint(step))
         except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit
@@ -193,7 +200,7 @@ class Extractor:
     def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
         groups = list(part.by_length())
-        model = self._obeying(probe, step, part.batch(groups[-1]).to(device))
+        model = self._guarded_model(function, step)
         pieces, done = [], 0
         progress.begin(identity["name"], len(part), unit="sentences")
         try:
@@ -205,19 +212,16 @@ class Extractor:
             progress.end()
         return join(pieces, np.concatenate(groups), {**identity, "pooling": pooling_of(function)})
 
-    def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
-        """The model at `step`, known to obey `attend`: then or, if its output was still constant, at its last step."""
-        model, last = self.model(step), self.run.steps()[-1]
-        if self._obeyed or not chooses_attention(probe, model):
-            return model
-        try:
-            check_attend_is_obeyed(model, batch)
-        except ContractError:
-            if step == last:
-                raise
-            check_attend_is_obeyed(self.model(last), batch)
-            model = self.model(step)
-        self._obeyed = True
+    def _guarded_model(self, function: Any, step: int) -> Any:
+        """The model at `step`; before its first number of this kind it is checked, on a few short sentences."""
+        model = self.model(step)
+        need = needs(function, model)
+        if need not in self._guarded:
+            lengths = self.part.x.lengths
+            order = np.lexsort((self.part.y.lengths, np.where(lengths < LONG_ENOUGH, -lengths, lengths)))
+            order = order[np.argsort(lengths[order] < LONG_ENOUGH, kind="stable")]
+            if guard(model, self.part.batch(order[:GUARDED]).to(choose_device(self.device)), function):
+                self._guarded.add(need)
         return model
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from ktiwprobe.attend import allowed, by_site, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
-from ktiwprobe.probes import _differentiable_rnn, _gradient, _need, log_odds, pooled
+from ktiwprobe.probes import _differentiable_rnn, _gradient, _need, log_odds, pooled, uses
 
 TOLERANCE = 1e-4  # of the gap
 MOST = 500  # tries
@@ -39,6 +39,7 @@ class Optimum:
     iterations: int
 
 
+@uses("attend")
 @pooled("sum", "mean")
 def alpha_opt(model: Any, batch: Batch) -> Tensor:
     """The free attention that minimises -log p(y_t), each row t by itself. (B, T, L), or (B, S, T, L)"""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ktiwprobe.attend import allowed, at_every_site, by_site, one_hot, uniform
+from ktiwprobe.attend import allowed, by_site, one_hot, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.protocols import Trace
@@ -48,6 +48,17 @@ def pooled(over_inputs: str, over_outputs: str) -> Callable[[P], P]:
     return say
 
 
+def uses(*arguments: str) -> Callable[[P], P]:
+    """Declare which arguments of `trace` a probe relies on (`attend`, `gate`): the model is checked for these first."""
+
+    def declare(probe: P) -> P:
+        probe.uses = arguments  # type: ignore[attr-defined]
+        return probe
+
+    return declare
+
+
+@uses()
 @pooled("sum", "mean")
 @torch.no_grad()
 def alpha(model: Any, batch: Batch) -> Tensor:
@@ -63,6 +74,7 @@ def alpha(model: Any, batch: Batch) -> Tensor:
     return torch.where(log_p.isneginf().all(-1, keepdim=True), uniform(seen).to(share.dtype), share)
 
 
+@uses("attend")
 @pooled("max", "joint")
 @torch.no_grad()
 def beta(model: Any, batch: Batch) -> Tensor:
@@ -81,6 +93,7 @@ def beta_by_definition(model: Any, batch: Batch) -> Tensor:
     return torch.stack(columns, -1)
 
 
+@uses("gate")
 @pooled("sum", "sum")
 def delta(model: Any, batch: Batch) -> Tensor:
     """Influence of word l on output t: d log p(y_t) / d gate_l, which is gradient times embedding."""
@@ -151,7 +164,7 @@ def check_values(returned: Any, seen: Tensor, probe: str, model: Any, of_sites: 
         found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
         wanted = f"({B}, {T}, {L})" + (f" or ({B}, {S}, {T}, {L})" if S > 1 else "")
         raise ContractError(
-            f"probe {probe!r} of {_name(model)} returned {found}: it must return a tensor of shape {wanted}"
+            f"probe {probe!r} of {model_name(model)} returned {found}: it must return a tensor of shape {wanted}"
         )
     tolerance = TOLERANCE.get(returned.dtype, 1e-4)
     values: Tensor = returned.detach().float().view(B, -1, T, L)
@@ -159,7 +172,7 @@ def check_values(returned: Any, seen: Tensor, probe: str, model: Any, of_sites: 
     inside = values[legal]
     if torch.isnan(inside).any() or torch.isposinf(inside).any():
         raise ContractError(
-            f"probe {probe!r} of {_name(model)} returned NaN or +inf: every allowed cell must be a number"
+            f"probe {probe!r} of {model_name(model)} returned NaN or +inf: every allowed cell must be a number"
         )
     if probe == "alpha":
         _check_weights(values, legal if of_sites is None else of_sites, tolerance, model)
@@ -170,42 +183,29 @@ def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) 
     real = legal.any(-1)
     inside = values.masked_fill(~legal, 0)
     if inside.lt(-tolerance).any():
-        raise ContractError(f"alpha of {_name(model)} has a weight of {inside.min():.4f}: weights are 0 or more")
+        raise ContractError(f"alpha of {model_name(model)} has a weight of {inside.min():.4f}: weights are 0 or more")
     sums = inside.sum(-1)[real]
-    if (sums - 1).abs().gt(10 * tolerance).any():
-        worst = sums[(sums - 1).abs().argmax()].item()
+    sinks = bool(getattr(model, "sinks", False))
+    off = (sums - 1).clamp_min(0) if sinks else (sums - 1).abs()
+    if off.gt(10 * tolerance).any():
+        worst = sums[off.argmax()].item()
+        advice = (
+            "normalise it, or declare `sinks = True` if the model puts the rest on no input"
+            if worst < 1
+            else "weights of a row sum to at most 1"
+        )
         raise ContractError(
-            f"alpha of {_name(model)} has a row that sums to {worst:.4f}, not 1, over its allowed positions"
+            f"alpha of {model_name(model)} has a row that sums to {worst:.4f}, not 1, over its allowed positions: "
+            f"{advice}"
         )
     outside = values.masked_fill(legal, 0)[real.unsqueeze(-1).expand_as(values)]
     if outside.abs().gt(tolerance).any():
         raise ContractError(
-            f"alpha of {_name(model)} is not 0 outside the allowed positions: mask its scores with -inf"
+            f"alpha of {model_name(model)} is not 0 outside the allowed positions: mask its scores with -inf"
         )
 
 
-@torch.no_grad()
-def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
-    """Refuse a model whose output does not change with the attention it is told to use; False if it had no choice."""
-    legal = at_every_site(check_allowed(allowed(model, batch), batch, len(getattr(model, "sites", ()))))
-    several = legal.sum(-1) >= 2  # (B, T or 1)
-    if not several.any():
-        return False
-    place = torch.arange(legal.shape[-1], device=legal.device)
-    first = (place == legal.int().argmax(-1, keepdim=True)).float()  # (B, T or 1, L)
-    last = (place == (legal * (place + 1)).argmax(-1, keepdim=True)).float()
-    if getattr(model, "sites", ()):
-        first, last = first.unsqueeze(1), last.unsqueeze(1)
-    one, other = (log_odds(model.trace(batch, attend=weights), batch) for weights in (first, last))
-    differ = (one != other) & several.expand_as(batch.y) & batch.y_mask
-    if not differ.any():
-        raise ContractError(
-            f"{_name(model)} ignores attend: its output is the same whichever position it is told to look at; use "
-            "choose(own, attend, allowed) for its weights"
-        )
-    return True
-
-
-def _name(model: Any) -> str:
+def model_name(model: Any) -> str:
+    """What a sentence about a model calls it."""
     inner = getattr(model, "_model", model)
     return type(inner).__name__

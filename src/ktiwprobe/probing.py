@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.attend import Under, allowed, at_any_site, at_every_site
+from ktiwprobe.attend import allowed, at_any_site, at_every_site
 from ktiwprobe.data import Batch
-from ktiwprobe.errors import UsageError
+from ktiwprobe.errors import UsageError, plugin_errors
+from ktiwprobe.guards import guard
 from ktiwprobe.pooling import DEFAULT
-from ktiwprobe.probes import check_allowed, check_attend_is_obeyed, check_values
+from ktiwprobe.probes import check_allowed, check_values, model_name
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.signals import Signal, make_signal
 
@@ -29,12 +30,11 @@ def probe(
     name: str | None = None,
 ) -> Signal:
     """The signal of a model in memory over `batches`, which must be on the model's device."""
-    function, obeyed = (registry or build_registry()).load("probes", probe), False
+    function, guarded = (registry or build_registry()).load("probes", probe), False
     pieces = []
     with evaluating(model):
         for batch in batches:
-            if chooses_attention(probe, model) and not obeyed:
-                obeyed = check_attend_is_obeyed(model, batch)
+            guarded = guarded or guard(model, batch, function)
             pieces.append(probe_batch(function, model, batch, probe))
     return join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
 
@@ -61,11 +61,6 @@ def pooling_of(function: Any) -> list[str]:
     return list(getattr(function, "pooling", DEFAULT))
 
 
-def chooses_attention(probe: str, model: Any) -> bool:
-    """Whether what the probe says hangs on the model taking an attention it is given."""
-    return hasattr(model, "trace") and (probe not in OWN or isinstance(model, Under))
-
-
 class Piece(NamedTuple):
     """What a probe said of one batch, cut to the allowed cells and off the device."""
 
@@ -78,8 +73,9 @@ class Piece(NamedTuple):
 
 def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
     """Probe one batch and check what comes back."""
-    sites, returned = tuple(getattr(model, "sites", ())), function(model, batch)
-    mask = check_allowed(allowed(model, batch), batch, len(sites))
+    with plugin_errors(f"probe {probe!r} of {model_name(model)}"):
+        sites, returned, mask = tuple(getattr(model, "sites", ())), function(model, batch), allowed(model, batch)
+    mask = check_allowed(mask, batch, len(sites))
     # One number for all sites at once exists only where every one of them can be forced.
     jointly_forced = probe not in OWN and getattr(returned, "ndim", 0) == 3
     seen = at_every_site(mask) if jointly_forced else at_any_site(mask)

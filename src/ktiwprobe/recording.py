@@ -26,7 +26,6 @@ from ktiwprobe.data import Batch, Corpus
 from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunError, UnknownNameError, UsageError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.options import short_hash
-from ktiwprobe.probes import check_attend_is_obeyed
 from ktiwprobe.probing import evaluating
 from ktiwprobe.recipe import Attention, versions
 from ktiwprobe.registry import Registry, build_registry
@@ -195,16 +194,6 @@ class _Live(Extractor):
         for rows in self.part.by_length():
             right[rows], nll[rows] = (v.cpu().numpy() for v in judge.each(self.part.batch(rows).to(self.device)))
         return {"right": right.tolist(), "nll": nll.round(6).tolist()}
-
-    def _obeying(self, probe: str, step: int, batch: Batch) -> Any:
-        """At its first step a model may still say the same whatever it looks at; later one that does is refused."""
-        if not self._obeyed:
-            try:
-                self._obeyed = check_attend_is_obeyed(self.asked, batch)
-            except ContractError:
-                if self.run.steps():
-                    raise
-        return self.asked
 
 
 class _Judged:

@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +96,8 @@ class _Trainer:
         self.logged = -1  # the step of the last line of the log
         if not recipe.fits_itself:
             self._check_trainable()
-            self.optimiser = self._make_optimiser()
             self.batches = training_batches(corpus, seed=recipe.seed, size=recipe.train_options.batch)
+            self.optimiser = self._make_optimiser()
 
     def _check_trainable(self) -> None:
         """Say what a model lacks before a run is begun."""
@@ -154,7 +154,8 @@ class _Trainer:
 
     def _update(self, batch: Batch) -> None:
         _set_training(self.model, True)
-        self.optimiser.zero_grad(set_to_none=True)
+        for parameter in self.model.parameters():  # all of them: with frozen beta the optimiser has only some
+            parameter.grad = None
         loss = self.attending.loss(batch)
         loss.backward()
         self.optimiser.step()
@@ -164,11 +165,9 @@ class _Trainer:
     def _make_optimiser(self) -> torch.optim.Optimizer:
         learning = list(self.model.parameters())
         if self.recipe.attention == "frozen-beta":
-            learning = list(self.model.attention_parameters())
-            for parameter in self.model.parameters():
-                parameter.requires_grad_(False)
-            for parameter in learning:
-                parameter.requires_grad_(True)
+            with _own_random_state(self.device):
+                batch = self.batches(0).to(self.device)
+                learning = freeze_all_but(self.model, self.model.attention_parameters(), batch)
         return self.model.optimiser(learning, lr=self.recipe.train_options.lr)  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
@@ -243,6 +242,30 @@ class _Trainer:
         self.run.cut_log(int(meta["step"]))
         self.logged = max((record["step"] for record in self.run.log()), default=-1)
         return int(meta["step"])
+
+
+def freeze_all_but(model: Any, learning: Iterable[torch.nn.Parameter], batch: Batch) -> list[torch.nn.Parameter]:
+    """Let only `learning` learn: the others need no gradients, unless the model asks for them, as a hook does."""
+    chosen = list(learning)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    for parameter in chosen:
+        parameter.requires_grad_(True)
+    buffers = list(model.buffers()) if hasattr(model, "buffers") else []
+    kept, was_training = [buffer.clone() for buffer in buffers], getattr(model, "training", False)
+    try:
+        _set_training(model, True)
+        model.loss(batch).backward()
+    except RuntimeError:  # torch refuses a hook, or retain_grad, on what needs no gradient
+        for parameter in model.parameters():
+            parameter.requires_grad_(True)
+    finally:
+        _set_training(model, was_training)
+        for buffer, before in zip(buffers, kept, strict=True):
+            buffer.data.copy_(before)
+        for parameter in model.parameters():
+            parameter.grad = None
+    return chosen
 
 
 @torch.no_grad()

@@ -7,16 +7,11 @@
 `ktiwprobe check NAME` runs the same checks on anything that is registered.
 """
 
+from ktiwprobe.testing.metrics import check_metric, metric_checks
 from ktiwprobe.testing.models import check_model, model_checks
-from ktiwprobe.testing.others import (
-    check_metric,
-    check_probe,
-    check_task,
-    metric_checks,
-    probe_checks,
-    task_checks,
-)
 from ktiwprobe.testing.outcome import Outcome
+from ktiwprobe.testing.probes import check_probe, probe_checks
+from ktiwprobe.testing.tasks import check_task, task_checks
 
 __all__ = [
     "Outcome",

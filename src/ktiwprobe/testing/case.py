@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ktiwprobe.attend import allowed
+from ktiwprobe.attend import allowed, at_any_site, at_every_site, by_site
 from ktiwprobe.data import Batch, Corpus, Ragged, Split
 from ktiwprobe.options import options_of
 from ktiwprobe.probes import TOLERANCE, check_allowed, log_odds
@@ -69,8 +69,26 @@ class Case:
 
     @cached_property
     def seen(self) -> Tensor:
-        """The cells that count. (B, T, L)"""
+        """The cells that count: those that some site may look at. (B, T, L)"""
         return cells(self.model, self.batch)
+
+    @cached_property
+    def forced(self) -> Tensor:
+        """The cells where all sites can be forced. (B, T, L)"""
+        return cells(self.model, self.batch, every=True)
+
+    @cached_property
+    def of_sites(self) -> Tensor:
+        """The cells of each site. (B, S or 1, T, L)"""
+        mask = by_site(_mask(self.model, self.batch))
+        return mask.expand(-1, -1, *self.batch.y.shape[1:], -1) & self.batch.y_mask[:, None, :, None]
+
+    def trained(self) -> Any:
+        """Another model, trained as `model` was."""
+        model = self.build()
+        if hasattr(model, "loss"):
+            self.update(model, times=3)
+        return model.eval() if hasattr(model, "eval") else model
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -100,22 +118,32 @@ def make_case(registry: Registry, model: Any, *, task: str | None = None, option
     corpus = task_class().load(options_of(task_class)())
     prepare = getattr(model_class, "prepare", None)
     corpus = prepare(corpus, chosen) if prepare else corpus
-    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation")))
+    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation"))
 
 
-def few_sentences(split: Split) -> Split:
-    """A few sentences of lengths as different as can be, none very long, and one of a single token."""
+def few_sentences(split: Split, *, uneven: bool = False) -> Split:
+    """A few sentences of lengths as different as can be, none very long, and one of a single token.
+
+    With `uneven`, one more has an output of another length than its input, so that T and L cannot be mistaken.
+    """
     order = np.argsort(split.x.lengths, kind="stable")
     order = order[: max(SENTENCES, int((split.x.lengths <= LONGEST).sum()))]
     rows = order[np.unique(np.linspace(0, len(order) - 1, SENTENCES).astype(int))]
     xs, ys = [split.x[i] for i in rows], [split.y[i] for i in rows]
+    if uneven and all(len(x) == len(y) for x, y in zip(xs, ys, strict=True)) and len(ys[-1]) > 1:
+        xs, ys = [*xs, xs[-1]], [*ys, ys[-1][1:]]
     return Split(Ragged.of([*xs, xs[0][:1]]), Ragged.of([*ys, ys[0][:1]]))
 
 
-def cells(model: Any, batch: Batch) -> Tensor:
-    """Which cells count: those of real outputs that their row may look at. (B, T, L)"""
-    mask = check_allowed(allowed(model, batch), batch)
+def cells(model: Any, batch: Batch, *, every: bool = False) -> Tensor:
+    """Which cells count: those of real outputs that a site, or every site, may look at from their row. (B, T, L)"""
+    mask = _mask(model, batch)
+    mask = at_every_site(mask) if every else at_any_site(mask)
     return mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)
+
+
+def _mask(model: Any, batch: Batch) -> Tensor:
+    return check_allowed(allowed(model, batch), batch, len(getattr(model, "sites", ())))
 
 
 def said(model: Any, batch: Batch) -> dict[str, list[Tensor]]:
@@ -125,6 +153,9 @@ def said(model: Any, batch: Batch) -> dict[str, list[Tensor]]:
         if hasattr(model, "trace"):
             trace = model.trace(batch)
             found |= {"alpha": trace.alpha, "the output": log_odds(trace, batch)}
-    rows = [batch.y_mask, cells(model, batch)]  # (B, T), (B, T, L)
-    masks = {name: rows[value.dim() > 2] for name, value in found.items()}
+    masks = {
+        "beta": cells(model, batch, every=True),  # (B, T, L)
+        "alpha": cells(model, batch),
+        "the output": batch.y_mask,  # (B, T)
+    }
     return {name: [v[..., m] for v, m in zip(value, masks[name], strict=True)] for name, value in found.items()}

@@ -8,20 +8,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from ktiwprobe.attend import Under, allowed, uniform
+from ktiwprobe.attend import Under, allowed, by_site, uniform
 from ktiwprobe.data import EOS
-from ktiwprobe.probes import (
-    beta_by_definition,
-    check_attend_is_obeyed,
-    check_values,
-    delta_by_definition,
-    log_odds,
-)
+from ktiwprobe.probes import beta_by_definition, check_values, delta_by_definition, log_odds
 from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.testing import laws
 from ktiwprobe.testing.case import Case, make_case, said
+from ktiwprobe.testing.device import Mixed, run_elsewhere
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
 
 
@@ -63,7 +57,11 @@ def shapes_are_right(case: Case) -> None:
 def weights_are_weights(case: Case) -> None:
     """alpha sums to 1 over allowed positions and is 0 elsewhere."""
     case.needs_trace()
-    check_values(case.model.trace(case.batch).alpha.detach(), case.seen, "alpha", case.model)
+    alpha = case.model.trace(case.batch).alpha.detach()
+    check_values(alpha, case.seen, "alpha", case.model, case.of_sites if case.sites else None)
+    sums = alpha.float().sum(-1)[case.of_sites.any(-1).expand(alpha.shape[:-1] if case.sites else (-1, 1, -1)).reshape(alpha.shape[:-1])]
+    if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
+        raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 
 
 def padding_never_shows(case: Case) -> None:
@@ -75,42 +73,6 @@ def padding_never_shows(case: Case) -> None:
             case.same(whole[name][row], alone, advice)
 
 
-def attend_is_obeyed(case: Case) -> None:
-    """attend replaces the weights."""
-    case.needs_trace()
-    check_attend_is_obeyed(case.model, case.batch)
-    weights = uniform(allowed(case.model, case.batch))
-    alpha = case.model.trace(case.batch, attend=weights.unsqueeze(1) if case.sites else weights).alpha
-    weights = weights.expand(case.seen.shape)
-    real, advice = case.batch.y_mask, "alpha must be the weights that were used: return choose(own, attend, allowed)"
-    for site in alpha.unbind(1) if case.sites else (alpha,):
-        case.same(site[real], weights[real], advice)
-
-
-def own_weights_change_nothing(case: Case) -> None:
-    """attend = the model's own alpha reproduces its output."""
-    case.needs_trace()
-    own = case.model.trace(case.batch)
-    again = case.model.trace(case.batch, attend=own.alpha)
-    advice = "its own alpha, given back as attend, changes its output: use the alpha you return, before dropout"
-    case.same(log_odds(own, case.batch)[case.batch.y_mask], log_odds(again, case.batch)[case.batch.y_mask], advice)
-
-
-def gate_is_obeyed(case: Case) -> None:
-    """gate scales each source embedding, and ones change nothing."""
-    case.needs_trace()
-    batch, real = case.batch, case.batch.y_mask
-    plain, ones = (
-        log_odds(case.model.trace(batch, gate=g), batch)[real] for g in (None, torch.ones_like(batch.x).float())
-    )
-    case.same(plain, ones, "gate = ones changes the output: multiply the source embeddings by gate and nothing else")
-    influence = delta_by_definition(case.model, batch)
-    if not influence[case.seen].abs().gt(0).any():
-        raise Failed("the output does not depend on gate: multiply the source embeddings by gate.unsqueeze(-1)")
-    outside = influence.masked_fill(batch.x_mask.unsqueeze(1), 0)[real]
-    case.same(outside, torch.zeros_like(outside), "the gate of a padding position has an influence: mask it")
-
-
 def fast_paths_are_true(case: Case) -> None:
     """beta(batch), delta(batch) and encode(batch) equal their definitions."""
     case.needs_trace()
@@ -118,8 +80,8 @@ def fast_paths_are_true(case: Case) -> None:
     if not own:
         raise Skipped("the model brings none")
     if "beta" in own:
-        slow = beta_by_definition(_Plain(case.model), batch)[case.seen]
-        case.same(case.model.beta(batch)[case.seen], slow, "beta(batch) differs from one pass per one-hot attention")
+        slow = beta_by_definition(_Plain(case.model), batch)[case.forced]
+        case.same(case.model.beta(batch)[case.forced], slow, "beta(batch) differs from one pass per one-hot attention")
     if "delta" in own:
         slow = delta_by_definition(case.model, batch)[case.seen]
         case.same(case.model.delta(batch)[case.seen], slow, "delta(batch) differs from d log p(y_t) / d gate_l")
@@ -195,35 +157,22 @@ def same_seed_same_numbers(case: Case) -> None:
 
 
 def one_device(case: Case) -> None:
-    """No tensor stays on another device (tried on the meta device)."""
+    """No tensor stays on another device (tried on a device made for it)."""
     case.needs_trace()
     if not isinstance(case.model, torch.nn.Module):
         raise Skipped("not a torch module")
-    model, batch = case.build().to("meta"), case.batch.to("meta")
-    weights = uniform(allowed(model, batch))
-    attend, gate = weights.unsqueeze(1) if case.sites else weights, torch.ones_like(batch.x).float()
+    seen = allowed(case.model, case.batch)
+    attend, gate = uniform(by_site(seen) if case.sites else seen), torch.ones_like(case.batch.x).float()
     try:
-        with _NoMixing():  # type: ignore[no-untyped-call]
-            model.trace(batch, attend=attend, gate=gate)
-    except NotImplementedError as error:
-        raise Skipped(f"torch has no meta kernel for it: {str(error)[:80]}") from error
-    except RuntimeError as error:
-        raise Failed(
-            f"create every tensor on batch.x.device and read no values in trace ({' '.join(str(error).split())[:160]})"
-        ) from error
-
-
-class _NoMixing(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses operations on tensors of two devices as CUDA would; some meta kernels, as of a product, do not."""
-
-    takes_both = ("copy_", "_to_copy", "index", "index_put", "index_put_", "_pack_padded_sequence")
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = [a for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor) and a.dim()]
-        name = func.overloadpacket.__name__
-        if len({tensor.device for tensor in given}) > 1 and name not in self.takes_both:
-            raise RuntimeError(f"{name} of tensors on {' and '.join(sorted({str(t.device) for t in given}))}")
-        return func(*args, **(kwargs or {}))
+        run_elsewhere(case.model, case.batch, attend, gate)
+    except Mixed as error:
+        raise Failed(f"create every tensor on batch.x.device ({error})") from error
+    except TypeError as error:
+        if "numpy" in str(error):
+            raise Failed(f"numpy reads only what is on the CPU: stay in torch, or call .cpu() first ({error})") from error
+        raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error
 
 
 def evaluation_adds_up(case: Case) -> None:
@@ -238,8 +187,10 @@ def evaluation_adds_up(case: Case) -> None:
     if hasattr(case.model, "trace"):
         with torch.no_grad():
             gamma = log_odds(case.model.trace(case.batch), case.batch)[case.batch.y_mask]
-        told = F.softplus(-gamma).sum()  # -log p
-        case.same(torch.tensor(nll), told.cpu().float(), "the third number of evaluate must be the sum of -log p(y_t)")
+        expected, advice = F.softplus(-gamma).sum(), "the third number of evaluate must be the sum of -log p(y_t)"
+        if case.model.trace(case.batch).logits is None:
+            advice += ", which log-odds as scores imply: scores must be log p / (1 - p), not log p"
+        case.same(torch.tensor(nll), expected.cpu().float(), advice)
 
 
 def attention_parameters_are_parameters(case: Case) -> None:
@@ -256,9 +207,11 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     shapes_are_right,
     weights_are_weights,
     padding_never_shows,
-    attend_is_obeyed,
-    own_weights_change_nothing,
-    gate_is_obeyed,
+    laws.sites_have_names,
+    laws.attend_is_obeyed,
+    laws.own_weights_are_out,
+    laws.gate_is_obeyed,
+    laws.model_is_faithful,
     no_peeking,
     fast_paths_are_true,
     state_round_trip,
@@ -267,4 +220,5 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     one_device,
     evaluation_adds_up,
     attention_parameters_are_parameters,
+    laws.frozen_beta_stays,
 )

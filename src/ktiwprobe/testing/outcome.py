@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ktiwprobe.errors import ContractError, KtiwprobeError
+from ktiwprobe.errors import ContractError, KtiwprobeError, raised_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Skipped(Exception):
 
 
 def run_checks(checks: Iterable[Callable[[Any], None]], case: Any) -> Iterator[Outcome]:
-    """Run each check on `case`; whatever a stranger's code raises becomes an outcome, told once."""
+    """Run each check on `case`; whatever a plugin's code raises becomes an outcome, with its file and line, reported once."""
     told: set[str] = set()
     for check in checks:
         name = (check.__doc__ or check.__name__).strip().splitlines()[0].rstrip(".")
@@ -46,9 +46,9 @@ def _outcome(check: Callable[[Any], None], case: Any, name: str) -> Outcome:
         return Outcome(name, note=str(reason))
     except (Failed, KtiwprobeError) as problem:
         return Outcome(name, str(problem))
-    except Exception as error:  # the code under test is a stranger's: any exception is a finding
-        text = " ".join(str(error).split())
-        return Outcome(name, f"it raised {type(error).__name__}: {text[:300]}")
+    except Exception as error:  # the code under test is a plugin's: any exception is a finding
+        text, place = " ".join(str(error).split())[:300], raised_at(error)
+        return Outcome(name, f"it raised {type(error).__name__}: {text}" + (f" ({place})" if place else ""))
     return Outcome(name)
 
 
@@ -57,3 +57,8 @@ def raise_failures(what: str, outcomes: Iterable[Outcome]) -> None:
     failures = [f"{outcome.name}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     if failures:
         raise ContractError(f"{what} does not conform:\n- " + "\n- ".join(failures))
+
+
+def name_of(thing: Any) -> str:
+    """What a sentence calls something under test."""
+    return thing if isinstance(thing, str) else str(getattr(thing, "__name__", type(thing).__name__))

@@ -1,0 +1,450 @@
+"""Checks before a model's first number: does it run under the attention and the gate that it is given, and no other?
+
+Each check is a law that holds for every right model and needs a few small passes. The conformance kit runs all of
+them; an extraction runs once those that its probe relies on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ktiwprobe.attend import Under, allowed, by_site
+from ktiwprobe.data import Batch
+from ktiwprobe.errors import ContractError, plugin_errors
+from ktiwprobe.probes import TOLERANCE, check_allowed, model_name
+from ktiwprobe.protocols import Trace
+
+SENTENCES = 2  # tried of a batch
+LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
+SITES_A_PASS = 32
+ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
+LARGEST = 1 << 22  # entries of a tensor that is compared with the model's weights
+
+
+class Needs(NamedTuple):
+    """What a probe relies on: that the model obeys `attend`, that it obeys `gate`."""
+
+    attend: bool
+    gate: bool
+
+
+class _DoesNotMove(ContractError):
+    """The output stays the same: either the model ignores what it is given, or its weights make it constant."""
+
+
+def needs(probe: Any, model: Any) -> Needs:
+    """What the function `probe` relies on, from its attribute `uses` (default: both), for this model."""
+    if not hasattr(model, "trace"):
+        return Needs(attend=False, gate=False)
+    uses = getattr(probe, "uses", ("attend", "gate"))
+    return Needs(attend="attend" in uses or isinstance(model, Under), gate="gate" in uses)
+
+
+def guard(model: Any, batch: Batch, probe: Any) -> bool:
+    """Refuse a model that would give `probe` a wrong number; False if `batch` leaves it no choice where to look."""
+    need = needs(probe, model)
+    inner = model._model if isinstance(model, Under) else model
+    if not hasattr(inner, "trace"):
+        return True
+    few = few_sentences(inner, batch)
+    with plugin_errors(f"model {model_name(inner)}"):
+        if hasattr(inner, "check_faithful"):
+            inner.check_faithful(batch if few is None else few, forcing=any(need))
+        if few is None:
+            return not any(need)
+        if need.attend:
+            check_attend(inner, few)
+        if need.gate:
+            check_gate(inner, few)
+    return True
+
+
+def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
+    """Refuse a model that does not run under the attention it is given; False if it had no choice."""
+    few = few_sentences(model, batch)
+    if few is None:
+        return False
+    check_attend(model, few)
+    return True
+
+
+@torch.no_grad()
+def check_attend(model: Any, batch: Batch) -> None:
+    """Its own alpha changes nothing; each site, alone, obeys `attend`; its own weights then no longer count."""
+    check_site_names(model)
+    _with_other_weights(_obeys_attend, model, batch)
+
+
+@torch.no_grad()
+def check_gate(model: Any, batch: Batch) -> bool:
+    """`gate` scales the input embedding and nothing else; False if no embedding was looked up to compare with."""
+    row = next((i for i, x in enumerate(_inputs(batch)) if len(x.unique()) > 1), None)
+    return row is not None and _with_other_weights(_obeys_gate, model, take(batch, [row]))
+
+
+def check_site_names(model: Any) -> None:
+    """A site is addressed by its name, so no two may share one."""
+    sites = tuple(getattr(model, "sites", ()))
+    twice = sorted({site for site in sites if sites.count(site) > 1})
+    if twice:
+        raise ContractError(f"{model_name(model)} has two sites called {twice[0]!r}: give each site a name of its own")
+
+
+# under `attend`
+
+
+def _obeys_attend(model: Any, batch: Batch) -> bool:
+    sites = tuple(getattr(model, "sites", ()))
+    own = model.trace(batch)
+    alpha = own.alpha if sites else own.alpha.unsqueeze(1)  # (B, S, T, L)
+    close = tolerance(model, own)
+    for start in range(0, alpha.shape[1], SITES_A_PASS):
+        tried = range(start, min(start + SITES_A_PASS, alpha.shape[1]))
+        _Forced.run(model, batch, alpha, tried).check(output(own), close)
+    return True
+
+
+class _Forced:
+    """One pass over copies of a batch: the first under the model's own alpha, then three for each site that is tried.
+
+    In those three the site looks at the first position it may see, at the last, and at all of them by random weights;
+    the other sites keep their own weights.
+    """
+
+    def __init__(self, model: Any, batch: Batch, alpha: Tensor, tried: range) -> None:
+        self.model, self.batch, self.alpha, self.tried = model, batch, alpha, tried
+        self.sites = tuple(getattr(model, "sites", ()))
+        self.legal = legal_cells(model, batch)  # (B, S, T, L)
+        copies = 1 + 3 * len(tried)
+        self.given = alpha.float().expand(copies, *alpha.shape).clone()  # (copies, B, S, T, L)
+        ways = one_hot_at(self.legal.int().argmax(-1), alpha), one_hot_at(_last(self.legal), alpha), _mixed(self.legal)
+        for k, site in enumerate(tried):
+            for copy, way in zip(self.copies_of(k), ways, strict=True):
+                some = self.legal[:, site].any(-1, keepdim=True)
+                self.given[copy, :, site] = torch.where(some, way[:, site], self.given[copy, :, site])
+        self.many = take(batch, list(range(len(batch.x))) * copies)
+
+    @classmethod
+    def run(cls, model: Any, batch: Batch, alpha: Tensor, tried: range) -> _Forced:
+        """Prepare and run the pass."""
+        forced = cls(model, batch, alpha, tried)
+        trace = forced.trace()
+        forced.outputs = forced.by_copy(output(trace))  # (copies, B, T, V)
+        forced.used = forced.by_copy(trace.alpha if forced.sites else trace.alpha.unsqueeze(1))
+        return forced
+
+    outputs: Tensor
+    used: Tensor
+
+    @staticmethod
+    def copies_of(k: int) -> tuple[int, int, int]:
+        """The copies in which the k-th site that is tried is forced."""
+        return 1 + 3 * k, 2 + 3 * k, 3 + 3 * k
+
+    def trace(self) -> Trace:
+        """The pass."""
+        attend = self.given.flatten(0, 1)
+        return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])  # type: ignore[no-any-return]
+
+    def by_copy(self, values: Tensor) -> Tensor:
+        return values.unflatten(0, (-1, len(self.batch.x)))
+
+    def check(self, unforced: Tensor, close: float) -> None:
+        """Hold every copy to its law."""
+        name, real = model_name(self.model), self.batch.y_mask
+        off = gap(self.outputs[0][real], unforced[real])
+        if not off <= close:
+            where = f" at {self._named(self.tried)}" if self.sites else ""
+            raise ContractError(
+                f"{name} changes its output by {off:.2g} when its own alpha is given back as attend{where}: use attend "
+                "as it is given, and return the alpha that was used, before dropout"
+            )
+        for k, site in enumerate(self.tried):
+            self._check_moves(k, site)
+        self._check_own_is_left(close)
+        for k, site in enumerate(self.tried):
+            self._check_reported(k, site, close)
+
+    def _named(self, tried: range | list[int]) -> str:
+        names = [self.sites[site] for site in tried]
+        return ("site " if len(names) == 1 else "sites ") + ", ".join(names[:4]) + (" ..." if len(names) > 4 else "")
+
+    def _at(self, site: int) -> str:
+        return f" at {self._named([site])}" if self.sites else ""
+
+    def _check_moves(self, k: int, site: int) -> None:
+        """An output whose row can look at different inputs depends on which it looks at."""
+        first, last, _ = (self.outputs[copy] for copy in self.copies_of(k))
+        moved = ((first != last) | (first != self.outputs[0])).any(-1)  # (B, T)
+        ids = self.batch.x[:, None].expand_as(self.legal[:, site])
+        inside = ids.masked_fill(~self.legal[:, site], -1).amax(-1), ids.masked_fill(
+            ~self.legal[:, site], ids.max() + 1
+        ).amin(-1)
+        stuck = (inside[0] > inside[1]) & self.batch.y_mask & ~moved
+        if not stuck.any():
+            return
+        some = moved.any()
+        row = int(stuck.nonzero()[0, 1])
+        raise _DoesNotMove(
+            f"{model_name(self.model)} ignores attend{self._at(site)}{f' in output {row}' if some else ''}: its output "
+            "is the same (difference 0) whichever position it is told to look at; use choose(own, attend, allowed) for "
+            "its weights"
+        )
+
+    def _check_own_is_left(self, close: float) -> None:
+        """Where a site is forced, other weights of its own change nothing."""
+        with _OtherWeights(self):
+            again = self.by_copy(output(self.trace()))
+        for k, site in enumerate(self.tried):
+            off = max(gap(again[c][self.batch.y_mask], self.outputs[c][self.batch.y_mask]) for c in self.copies_of(k))
+            if not off <= close:
+                raise ContractError(
+                    f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: with "
+                    f"other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
+                )
+
+    def _check_reported(self, k: int, site: int, close: float) -> None:
+        rows = self.legal[:, site].any(-1) & self.batch.y_mask  # (B, T)
+        for copy in self.copies_of(k):
+            off = gap(self.used[copy][:, site][rows].float(), self.given[copy][:, site][rows])
+            if not off <= close:
+                raise ContractError(
+                    f"{model_name(self.model)} returns another alpha than the attend it was given{self._at(site)} "
+                    f"(difference {off:.2g}): alpha must be the weights that were used, and allowed(batch) true only "
+                    "where a row can be told to look"
+                )
+
+
+class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it lasts, wherever the model computes the weights it would choose itself, others take their place."""
+
+    def __init__(self, forced: _Forced) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.B, self.L, self.n = len(forced.batch.x), forced.alpha.shape[-1], len(forced.many.x)
+        self.close = max(1e-6, TOLERANCE.get(forced.alpha.dtype, 0) / 10)
+        self.wanted: list[tuple[int, Tensor, Tensor, Tensor]] = []
+        for k, site in enumerate(forced.tried):
+            own, legal = forced.alpha[:, site].float(), forced.legal[:, site]
+            same = own.masked_fill(~legal, 0)
+            high, low = same.amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
+            flipped = (high + low - own).masked_fill(~legal, 0)  # the highest weight becomes the lowest
+            flipped = flipped * (same.sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12))
+            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1)
+            for copy in forced.copies_of(k):
+                given = forced.given[copy].flatten(1, 2)  # (B, S * T, L): rows that are not the model's own doing
+                clash = (own.unsqueeze(2) - given.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)
+                self.wanted.append((copy * self.B, own, flipped, telling & ~clash))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for out in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(out, Tensor) and out.is_floating_point() and self._fits(out):
+                self._replace(out)
+        return result
+
+    def _fits(self, out: Tensor) -> bool:
+        return (
+            out.dim() >= 2
+            and out.shape[-1] == self.L
+            and out.shape[0] % self.n == 0
+            and 0 < out.numel() <= LARGEST
+            and all(out.stride())  # an expanded tensor is one that was seen before
+        )
+
+    def _replace(self, out: Tensor) -> None:
+        flat = out.detach().reshape(self.n, -1, self.L).float().clone()
+        changed = False
+        for start, own, other, telling in self.wanted:
+            block = flat[start : start + self.B]  # (B, m, L)
+            same = (block.unsqueeze(2) - own.unsqueeze(1)).abs().amax(-1) <= self.close  # (B, m, T)
+            same &= telling.unsqueeze(1)
+            hit = same.any(-1)
+            if hit.any():
+                place = same.int().argmax(-1).unsqueeze(-1).expand(-1, -1, self.L)
+                flat[start : start + self.B] = torch.where(hit.unsqueeze(-1), other.gather(1, place), block)
+                changed = True
+        if changed:
+            out.detach().copy_(flat.reshape(out.shape))
+
+
+# under `gate`
+
+
+def _obeys_gate(model: Any, batch: Batch) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    scale = (0.5 + torch.rand(batch.x.shape, generator=generator)).to(batch.x.device)
+    return compare_gate(model, batch, scale.masked_fill(~batch.x_mask, 1))
+
+
+@torch.no_grad()
+def compare_gate(model: Any, batch: Batch, scale: Tensor) -> bool:
+    """Hold trace(gate=scale) of one sentence to a pass in which the embeddings of its inputs are scaled instead."""
+    # Outputs that are all the same cannot be mistaken for the inputs, which are looked for among what is embedded.
+    batch = replace(batch, y=batch.y[:, :1].expand_as(batch.y).contiguous())
+    plain = model.trace(batch)
+    gated, real = output(model.trace(batch, gate=scale))[batch.y_mask], batch.y_mask
+    if torch.equal(gated, output(plain)[real]):
+        raise _DoesNotMove(
+            f"{model_name(model)} ignores gate: the output does not depend on gate (difference 0): trace must multiply "
+            "its source embeddings by gate.unsqueeze(-1)"
+        )
+    n = int(batch.x_mask.sum())
+    with _ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
+        expected = output(model.trace(batch))[real]
+    off = gap(gated, expected)
+    if lookups.count and not off <= tolerance(model, plain):
+        raise ContractError(
+            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output differs "
+            f"by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
+            "gate.unsqueeze(-1), before anything is added to it, and nothing else"
+        )
+    return lookups.count > 0
+
+
+class _ScaledLookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it lasts, what any embedding gives for the inputs of one sentence is scaled, position by position."""
+
+    def __init__(self, ids: Tensor, scale: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ids, self.scale, self.count = ids, scale, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        indices = _looked_up(func.overloadpacket.__name__, args)
+        if indices is None or indices.numel() < len(self.ids) or indices.device != self.ids.device:
+            return out
+        flat, n = indices.flatten(), len(self.ids)
+        starts = (flat.unfold(0, n, 1) == self.ids).all(-1).nonzero().flatten().tolist()
+        if not starts:
+            return out
+        factor = torch.ones_like(flat, dtype=torch.float32)
+        for start in starts:
+            factor[start : start + n] = self.scale
+        self.count += 1
+        return out * factor.view(*indices.shape, 1).to(out.dtype)
+
+
+def _looked_up(name: str, args: Any) -> Tensor | None:
+    """The ids of which an operation returns rows of a table."""
+    if name == "embedding":
+        return args[1]  # type: ignore[no-any-return]
+    table = args[0] if args and isinstance(args[0], Tensor) else None
+    if table is None or table.dim() != 2 or not table.is_floating_point():
+        return None
+    if name == "index" and len(args[1]) == 1 and args[1][0] is not None:
+        return args[1][0] if args[1][0].dtype == torch.int64 else None
+    return args[2] if name == "index_select" and args[1] == 0 else None
+
+
+# what the laws share
+
+
+def few_sentences(model: Any, batch: Batch) -> Batch | None:
+    """One or two sentences that leave every site a choice where to look, short but not too short; None: there are none."""
+    legal = legal_cells(model, batch)
+    choice = ((legal.sum(-1) > 1) & batch.y_mask.unsqueeze(1)).any(2)  # (B, S)
+    enough = choice.all(1) if choice.all(1).any() else choice.any(1)
+    rows = enough.nonzero().flatten().tolist()
+    sizes = {row: int(batch.x_mask[row].sum()) for row in rows}
+    rows.sort(key=lambda row: (sizes[row] < LONG_ENOUGH, sizes[row] if sizes[row] >= LONG_ENOUGH else -sizes[row]))
+    return take(batch, rows[:SENTENCES]) if rows else None
+
+
+def legal_cells(model: Any, batch: Batch) -> Tensor:
+    """Where each site may look. (B, S, T, L)"""
+    sites = len(getattr(model, "sites", ()))
+    mask = by_site(check_allowed(allowed(model, batch), batch, sites))
+    return mask.expand(-1, max(1, sites), batch.y.shape[1], -1)
+
+
+def take(batch: Batch, rows: list[int]) -> Batch:
+    """Some sentences of a batch, perhaps more than once."""
+    parts = {part.name: getattr(batch, part.name) for part in fields(batch)}
+    return replace(batch, **{name: value[rows] for name, value in parts.items() if isinstance(value, Tensor)})
+
+
+def one_hot_at(places: Tensor, like: Tensor) -> Tensor:
+    """All the weight at `places` (B, S, T). (B, S, T, L)"""
+    return torch.nn.functional.one_hot(places, like.shape[-1]).float()
+
+
+def _mixed(legal: Tensor) -> Tensor:
+    """Random weights, always the same, where a row may look. (B, S, T, L)"""
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.rand(legal.shape, generator=generator).to(legal.device).add(0.1).masked_fill(~legal, 0)
+    return weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+def _last(legal: Tensor) -> Tensor:
+    return (legal * torch.arange(1, legal.shape[-1] + 1, device=legal.device)).argmax(-1)
+
+
+def _inputs(batch: Batch) -> list[Tensor]:
+    return [x[mask] for x, mask in zip(batch.x, batch.x_mask, strict=True)]
+
+
+def output(trace: Trace) -> Tensor:
+    """What a model says: its logits, or the scores it returns instead. (B, T, V or 1)"""
+    if trace.logits is not None:
+        return trace.logits
+    if trace.scores is None:
+        raise ContractError("a trace has neither logits nor scores: return one of them")
+    return trace.scores.unsqueeze(-1)
+
+
+def gap(a: Tensor, b: Tensor) -> float:
+    """The largest difference between two tensors, relative where they exceed 1; NaN if only one is infinite."""
+    a, b = a.float(), b.float()
+    apart = torch.where(a == b, 0.0, (a - b).abs() / b.abs().clamp_min(1))
+    return apart.max().item() if apart.numel() else 0.0
+
+
+def tolerance(model: Any, trace: Trace) -> float:
+    """How far rounding may take two ways to one number apart: by the coarsest precision that the model has."""
+    kinds = {trace.alpha.dtype, output(trace).dtype}
+    kinds |= {parameter.dtype for parameter in model.parameters()} if hasattr(model, "parameters") else set()
+    return max(TOLERANCE.get(kind, 1e-4) for kind in kinds)
+
+
+def _with_other_weights(law: Callable[[Any, Batch], bool], model: Any, batch: Batch) -> bool:
+    """Hold a model to a law; if its output does not move at all, as an untrained one's may not, with other weights."""
+    try:
+        return law(model, batch)
+    except _DoesNotMove as problem:
+        for seed in range(ATTEMPTS):
+            with _shaken(model, seed) as possible, contextlib.suppress(_DoesNotMove):
+                if possible:
+                    return law(model, batch)
+        raise ContractError(str(problem)) from None
+
+
+def _weights(model: Any) -> list[Tensor]:
+    """What can be changed in place: parameters, else what the state of a model refers to."""
+    for name in ("parameters", "state_dict", "state"):
+        if hasattr(model, name):
+            found = getattr(model, name)()
+            return [w for w in (found.values() if hasattr(found, "values") else found) if w.is_floating_point()]
+    return []
+
+
+@contextlib.contextmanager
+def _shaken(model: Any, seed: int) -> Iterator[bool]:
+    """Noise on every weight, for a while; False if the model has no weights that can be reached."""
+    weights = _weights(model)
+    kept = [weight.detach().clone() for weight in weights]
+    generator = torch.Generator().manual_seed(seed)
+    try:
+        for weight in weights:
+            noise = torch.randn(weight.shape, generator=generator).to(weight)
+            weight.data.add_(noise * (0.5 / max(1, weight.shape[-1]) ** 0.5 if weight.dim() > 1 else 0.1))
+        yield bool(weights)
+    finally:
+        for weight, before in zip(weights, kept, strict=True):
+            weight.data.copy_(before)
