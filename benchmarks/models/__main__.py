@@ -76,14 +76,20 @@ def main() -> int:
     for result in run(jobs, arguments.workers):
         results.append(result)
         if arguments.types or result.outcome in ("wrong", "traceback"):
-            print(f"{result.outcome:15} {result.model_type} {result.kind}  {', '.join(result.acted)}  {result.reason}", flush=True)
+            print(
+                f"{result.outcome:15} {result.model_type} {result.kind}  {', '.join(result.acted)}  {result.reason}",
+                flush=True,
+            )
     results.sort(key=lambda result: (result.model_type, result.kind))
     arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
     if not arguments.types:
         write_page(PAGE, results)
     counts = Counter(result.outcome for result in results)
     built = len(results) - counts["cannot be built"]
-    print(f"{len(results)} pairs in {time.monotonic() - start:.0f} s; built {built}; " + ", ".join(f"{name} {counts[name]}" for name in OUTCOMES))
+    print(
+        f"{len(results)} pairs in {time.monotonic() - start:.0f} s; built {built}; "
+        + ", ".join(f"{name} {counts[name]}" for name in OUTCOMES)
+    )
     print(f"share right of built: {counts['right'] / max(1, built):.1%}; details in {arguments.json}")
     return 1 if counts["wrong"] or counts["traceback"] else 0
 

@@ -134,9 +134,7 @@ def make_batch(sentences: list[Sentence]) -> Batch:
     x_mask, y_mask = ([torch.ones_like(one, dtype=torch.bool) for one in side] for side in (x, y))
     pad = torch.nn.utils.rnn.pad_sequence
     lengths = torch.tensor([len(one) for one in x])
-    return Batch(
-        pad(x, True, PAD), pad(x_mask, True, False), lengths, pad(y, True, PAD), pad(y_mask, True, False)
-    )
+    return Batch(pad(x, True, PAD), pad(x_mask, True, False), lengths, pad(y, True, PAD), pad(y_mask, True, False))
 
 
 @torch.no_grad()

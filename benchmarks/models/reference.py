@@ -66,7 +66,9 @@ class Recorder:
     nudge: tuple[int, int] | None = None  # call, row whose output is moved
     silence: bool = False  # all outputs are 0
 
-    def __call__(self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any):
+    def __call__(
+        self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any
+    ):
         output, weights = eager(module, query, key, value, *rest, **extra)
         number = len(self.calls)
         call = Call(
@@ -93,7 +95,9 @@ class Recorder:
 
 
 @torch.no_grad()
-def _effective(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> Tensor:
+def _effective(
+    eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any
+) -> Tensor:
     """The weights of an attention, read off its output for values that are unit vectors. (1, H, Q, K)
 
     With a query of zeros only what is masked has no weight, however sharp the attention is.

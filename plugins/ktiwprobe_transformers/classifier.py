@@ -33,7 +33,8 @@ class HfClassifier(HfModel):
         if config.is_encoder_decoder:
             raise PluginError(
                 f"{type(network).__name__} reads its input twice, in its encoder and one position on in its "
-                "decoder, so that a position stands for two words: supported are classifiers that are an encoder or a decoder alone"
+                "decoder, so that a position stands for two words: supported are classifiers "
+                "that are an encoder or a decoder alone"
             )
         super().__init__(network, options, V=V, shift=shift)
 

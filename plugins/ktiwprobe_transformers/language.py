@@ -131,10 +131,6 @@ class HfMaskedLm(HfLanguageModel):
         gaps = ((x == self.mask_id) & x_mask).sum(1, keepdim=True)
         return y, y_mask & (torch.arange(y.shape[1], device=y.device) < gaps)
 
-    def replaceable(self, batch: Batch) -> Tensor:
-        """Words that are no gaps."""
-        return super().replaceable(batch) & (batch.x != self.mask_id)
-
     def logits(self, batch: Batch, *, gate: Tensor | None = None, state: Any = None) -> Tensor:
         """(B, T, V)"""
         rows = self.rows(batch).clamp_min(0).unsqueeze(-1)

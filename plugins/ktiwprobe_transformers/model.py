@@ -205,12 +205,6 @@ class HfModel(TorchModel):
         """The outputs, and which of them count, once inputs were cut to `x` and `x_mask`."""
         return y, y_mask
 
-    def replaceable(self, batch: Batch) -> Tensor:
-        """The inputs in whose place another word may stand; of several neither the first nor the last. (B, L)"""
-        place = torch.arange(batch.x.shape[1], device=batch.x.device)
-        last = batch.x_mask.sum(1, keepdim=True) - 1
-        return batch.x_mask & (place > 0) & (place < last)
-
     def gating(self, gate: Tensor | None) -> AbstractContextManager[None]:
         """While it lasts, the embeddings of the input are scaled by `gate` (B, L)."""
         if gate is not None and self._embeddings is None:

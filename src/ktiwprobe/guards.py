@@ -56,7 +56,7 @@ def guard(model: Any, batch: Batch, probe: Any) -> bool:
     few = few_sentences(inner, batch)
     with plugin_errors(f"model {model_name(inner)}"):
         if hasattr(inner, "check_faithful"):
-            inner.check_faithful(batch if few is None else few, forcing=any(need))
+            inner.check_faithful(batch, forcing=need.attend)
         if few is None:
             return not any(need)
         if need.attend:
@@ -184,9 +184,10 @@ class _Forced:
         first, last, _ = (self.outputs[copy] for copy in self.copies_of(k))
         moved = ((first != last) | (first != self.outputs[0])).any(-1)  # (B, T)
         ids = self.batch.x[:, None].expand_as(self.legal[:, site])
-        inside = ids.masked_fill(~self.legal[:, site], -1).amax(-1), ids.masked_fill(
-            ~self.legal[:, site], ids.max() + 1
-        ).amin(-1)
+        inside = (
+            ids.masked_fill(~self.legal[:, site], -1).amax(-1),
+            ids.masked_fill(~self.legal[:, site], ids.max() + 1).amin(-1),
+        )
         stuck = (inside[0] > inside[1]) & self.batch.y_mask & ~moved
         if not stuck.any():
             return

@@ -170,7 +170,9 @@ def test_one_head_alone() -> None:
 @pytest.mark.parametrize("config", ["bloom", "mamba"])
 def test_a_model_that_never_calls_is_refused(config: str) -> None:
     """Bloom attends in a way of its own, Mamba not at all; both take the setting."""
-    with pytest.raises(PluginError, match=r"(Bloom|Mamba)ForCausalLM .*does not compute its attention.*supported are .*GPT-2"):
+    with pytest.raises(
+        PluginError, match=r"(Bloom|Mamba)ForCausalLM .*does not compute its attention.*supported are .*GPT-2"
+    ):
         hf_tiny.make_model("hf-causal-lm", config)
 
 

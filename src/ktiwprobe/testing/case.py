@@ -118,7 +118,9 @@ def make_case(registry: Registry, model: Any, *, task: str | None = None, option
     corpus = task_class().load(options_of(task_class)())
     prepare = getattr(model_class, "prepare", None)
     corpus = prepare(corpus, chosen) if prepare else corpus
-    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation"))
+    return Case(
+        model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation")
+    )
 
 
 def few_sentences(split: Split, *, uneven: bool = False) -> Split:

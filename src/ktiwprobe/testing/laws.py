@@ -104,7 +104,11 @@ def _gates_sentences(case: Case, scale: Tensor) -> None:
         (L,), (T,) = alone.x.shape[1:], alone.y.shape[1:]
         part = scale[row : row + 1, :L]
         apart = log_odds(case.model.trace(alone, gate=part), alone)
-        case.same(whole[row : row + 1, :T], apart, "a gated sentence alone and in a batch differ: gate each sentence by its row")
+        case.same(
+            whole[row : row + 1, :T],
+            apart,
+            "a gated sentence alone and in a batch differ: gate each sentence by its row",
+        )
         if len(alone.x.unique()) > 1:
             for gate in (part, torch.full_like(part, 0.5), 2 * part):
                 looked_up |= compare_gate(case.model, alone, gate)
@@ -151,4 +155,6 @@ def frozen_beta_stays(case: Case) -> None:
     advice = "training with frozen beta changes beta: attention_parameters() must only say where to look"
     case.same(after[case.forced], beta[case.forced], advice)
     if gap(model.trace(case.batch).alpha.detach()[..., :], alpha) == 0 and (case.of_sites.sum(-1) > 1).any():
-        raise Failed("training attention_parameters() leaves alpha as it is: return the parameters that say where to look")
+        raise Failed(
+            "training attention_parameters() leaves alpha as it is: return the parameters that say where to look"
+        )

@@ -59,7 +59,9 @@ def weights_are_weights(case: Case) -> None:
     case.needs_trace()
     alpha = case.model.trace(case.batch).alpha.detach()
     check_values(alpha, case.seen, "alpha", case.model, case.of_sites if case.sites else None)
-    sums = alpha.float().sum(-1)[case.of_sites.any(-1).expand(alpha.shape[:-1] if case.sites else (-1, 1, -1)).reshape(alpha.shape[:-1])]
+    sums = alpha.float().sum(-1)[
+        case.of_sites.any(-1).expand(alpha.shape[:-1] if case.sites else (-1, 1, -1)).reshape(alpha.shape[:-1])
+    ]
     if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
         raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 
@@ -169,7 +171,9 @@ def one_device(case: Case) -> None:
         raise Failed(f"create every tensor on batch.x.device ({error})") from error
     except TypeError as error:
         if "numpy" in str(error):
-            raise Failed(f"numpy reads only what is on the CPU: stay in torch, or call .cpu() first ({error})") from error
+            raise Failed(
+                f"numpy reads only what is on the CPU: stay in torch, or call .cpu() first ({error})"
+            ) from error
         raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error

@@ -47,7 +47,9 @@ def labels_differ(case: TaskCase) -> None:
             tokens = split.x.values[place]
             pairs = np.unique(np.stack([tokens, labels], 1), axis=0)
             if len(pairs) == len(np.unique(tokens)) == len(np.unique(labels)):
-                raise Failed(f"the {where} input of split {name} tells the label, one token for each: leave it out of x")
+                raise Failed(
+                    f"the {where} input of split {name} tells the label, one token for each: leave it out of x"
+                )
 
 
 def validation_is_new(case: TaskCase) -> None:
@@ -100,7 +102,9 @@ def _entropy(rows: NDArray[np.int64]) -> float:
 
 def words_spell_their_tokens(case: TaskCase) -> None:
     """Where words are given, a token is part of the word that it is numbered with."""
-    given = {name: split for name, split in case.finite.items() if split.x_words is not None and split.x_text is not None}
+    given = {
+        name: split for name, split in case.finite.items() if split.x_words is not None and split.x_text is not None
+    }
     if not given:
         raise Skipped("the task does not give its words")
     for name, split in given.items():
