@@ -152,7 +152,7 @@ def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
     probes = []
     for probe in probes_of(finder, run):
         signals = [extractor.signal(probe, step, progress=finder.progress) for step in steps]
-        probes.append({"name": probe, **pack(signals, chosen, widths)})
+        probes.append({"name": probe, **pack(signals, chosen, widths, probe=probe)})
     agreement = measures.per_sentence(finder, run, steps)  # (steps, sentences)
     performance = run.performance(MEASURE)
     return {
