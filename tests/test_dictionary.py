@@ -19,7 +19,6 @@ from ktiwprobe.report.collect import collect
 from ktiwprobe.signals import Signal, make_signal
 
 SMALL = {"task.train": 300, "task.validation": 60, "task.words": 20}
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 def corpus_of(source: str, xs, ys, target=None, *, words=None, kind="translation") -> Corpus:
@@ -66,13 +65,18 @@ def test_the_numbers_are_those_of_the_definition(run_tiny, tiny_registry):
         for t, output in enumerate(target):
             for place in inside if output != "</s>" else ():
                 met.setdefault((source[place], output), []).append((p[t, place], p[t, inside].mean()))
+    expected = {}
+    for pair, cells in met.items():
+        n, (p, base) = len(cells), np.mean(cells, 0)
+        if p > base:
+            expected[pair] = [p, base, (n * p + base) / ((n + 1) * base), n]
+    seen = {}
     for entry in Dictionary(extractor.corpus, part).entries(beta, top=99).values():
-        assert sorted(entry.outputs) == sorted(output for word, output in met if word == entry.word)
-        for output, *numbers in zip(entry.outputs, entry.p, entry.base, entry.lift, entry.together, strict=True):
-            pairs = met[entry.word, output]
-            n, (p, base) = len(pairs), np.mean(pairs, 0)
-            assert numbers == pytest.approx([p, base, (n * p + base) / ((n + 1) * base), n], rel=1e-5)
+        numbers = zip(entry.p, entry.base, entry.lift, entry.together, strict=True)
+        seen |= {(entry.word, output): list(of) for output, of in zip(entry.outputs, numbers, strict=True)}
         assert list(entry.lift) == sorted(entry.lift, reverse=True)
+    assert seen.keys() == expected.keys()
+    assert all(seen[pair] == pytest.approx(expected[pair], rel=1e-5) for pair in expected)
 
 
 def test_the_page_and_the_command_print_the_same_numbers(tmp_path, monkeypatch):
@@ -97,13 +101,13 @@ def test_the_page_and_the_command_print_the_same_numbers(tmp_path, monkeypatch):
 
 
 def test_an_output_that_is_likely_anyway_does_not_win():
-    """`der` is certain whatever is attended to, as its context says so: its lift is 1, and the translation wins."""
+    """`der` is nearly certain whatever is attended to, as its context says so: the translation wins by its lift."""
     corpus = corpus_of("<pad> <s> </s> <unk> hund katze der dog cat", [[4, 5], [5, 4]], [[6, 7], [6, 8]])
-    p = [[[0.99, 0.99], [0.6, 0.02]], [[0.99, 0.99], [0.6, 0.02]]]
+    p = [[[0.99, 0.97], [0.6, 0.02]], [[0.97, 0.99], [0.6, 0.02]]]
     entry = entry_of(corpus, "hund", beta_of(corpus, p))
     assert entry.outputs[:2] == ("dog", "der")
     assert entry.p[1] > entry.p[0]
-    assert entry.lift[1] == pytest.approx(1)
+    assert entry.lift[1] == pytest.approx(1, abs=0.01)
     assert entry.lift[0] == pytest.approx((0.6 + 0.31) / (2 * 0.31))
 
 
@@ -116,10 +120,10 @@ def test_lift_is_bounded_and_evidence_counts():
 
 
 def test_what_no_word_says_has_no_lift():
-    """Where p is 0 for every word the lift is 1, not a division by 0."""
+    """Where p is 0 for every word nothing is known: there is no output, and no division by 0."""
     corpus = corpus_of("<pad> <s> </s> <unk> w a o", [[4, 5]], [[6]])
     entry = entry_of(corpus, "w", beta_of(corpus, [[[0.0, 0.0]]]))
-    assert (entry.p, entry.base, entry.lift) == ((0.0,), (0.0,), (1.0,))
+    assert (entry.word, entry.occurrences, entry.outputs, entry.lift) == ("w", 1, (), ())
 
 
 def test_two_labels_are_told_by_one():
@@ -127,10 +131,9 @@ def test_two_labels_are_told_by_one():
     corpus = corpus_of("<pad> <s> </s> <unk> great film", [[4, 5], [4, 5]], [[1], [0]], ("bad", "good"),
                        kind="classification")  # fmt: skip
     entry = entry_of(corpus, "great", beta_of(corpus, [[[0.9, 0.5]], [[0.3, 0.5]]]))
-    assert entry.outputs == ("good", "bad")
-    assert entry.p == pytest.approx((0.8, 0.2))
-    assert entry.base == pytest.approx((0.65, 0.35))
-    assert entry.together == (2, 2)
+    assert (entry.outputs, entry.together) == (("good",), (2,))
+    assert (entry.p, entry.base) == (pytest.approx((0.8,)), pytest.approx((0.65,)))
+    assert entry_of(corpus, "film", beta_of(corpus, [[[0.9, 0.5]], [[0.3, 0.5]]])).outputs == ("bad",)
 
 
 def test_ibm1_gives_its_table(tmp_path):
@@ -142,6 +145,7 @@ def test_ibm1_gives_its_table(tmp_path):
     table = extractor.model(run.best_step()).table.toarray()[extractor.corpus.source_tokens.index(word)]
     ids = [extractor.corpus.target_tokens.index(output) for output in entry.outputs]
     assert entry.p == pytest.approx(table[ids], abs=1e-6)
+    assert len(ids)
     assert entry.outputs[0] == extractor.corpus.target_tokens[4 + int(table[4:].argmax())]
 
 
@@ -195,7 +199,8 @@ def test_a_row_that_does_not_see_all_pieces_is_left_out():
 
 def test_which_tokens_are_words_is_what_the_corpus_knows():
     """Ids 0 to 3 are words where the corpus says nothing else; a token of no word is none, whatever its id."""
-    plain = Corpus("numbers", "translation", {"validation": Split.of([[0, 1, 9]], [[2, 3]])}, "0 1 2 3 4 5 6 7 8 9".split(), "0 1 2 3".split())  # fmt: skip
+    numbers = tuple(map(str, range(10)))
+    plain = Corpus("numbers", "translation", {"validation": Split.of([[0, 1, 9]], [[2, 3]])}, numbers, numbers)
     part = plain.split("validation")
     assert [is_word(plain, part, side).all() for side in "xy"] == [True, True]
     told = replace(part, x_words=Ragged.of([[0, 1, -1]]))
@@ -222,8 +227,9 @@ def test_a_word_nobody_says_is_an_error(run_tiny, tiny_registry, tiny_corpus):
 
 def test_pieces_as_people_write_them():
     """Pieces are joined without their marks; text that is no byte-level BPE stays as it is."""
-    cases = [(["▁Ze", "bra"], "Zebra"), (["ĠZe", "bra"], "Zebra"), (["Ze", "##bra"], "Zebra"), (["Ze@@", "bra"], "Zebra"),
-             (["ĠÃ", "¼ber"], "über"), (["für"], "für"), (["漢字"], "漢字"), (["▁"], "▁"), (["Ġ"], "Ġ")]  # fmt: skip
+    cases = [(["▁Ze", "bra"], "Zebra"), (["ĠZe", "bra"], "Zebra"), (["Ze", "##bra"], "Zebra"),
+             (["Ze@@", "bra"], "Zebra"), (["ĠÃ", "¼ber"], "über"), (["für"], "für"),
+             (["漢字"], "漢字"), (["▁"], "▁"), (["Ġ"], "Ġ")]  # fmt: skip
     assert [written(pieces) for pieces, _ in cases] == [text for _, text in cases]
 
 

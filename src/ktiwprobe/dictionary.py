@@ -13,6 +13,7 @@ that follows from the outputs before it (an article, the end of a compound) is l
 base rate is as high as its p and its lift is 1. A rare output cannot win by its rarity either: p is a part of its own
 base rate, so p / base is at most the number of words in the sentence; and the one imaginary meeting at the base rate
 keeps a pair that met once closer to 1 than a pair that met often. Where base is 0, nothing is known and the lift is 1.
+Only outputs with a lift above 1 are entries: the others are those that the word does not stand for.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.signals import Signal
 
 MEANING = (
-    "p is the mean probability of an output, where it is the right one, if the model attends to the word alone. Outputs "
-    "are ranked by lift (×): p divided by the base rate, which is the mean of that probability over all input words of "
-    "the same sentences; the lift of rare pairs is pulled towards 1."
+    "p is the mean probability of an output, where it is the right one, if the model attends to the word alone. "
+    "Outputs are ranked by lift (×): p divided by the base rate, which is the mean of that probability over all "
+    "input words of the same sentences; the lift of rare pairs is pulled towards 1."
 )
 SPECIAL = frozenset({*SPECIALS, "<mask>", "<|endoftext|>", "[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"})
+EVEN = 1 + 1e-6  # a lift up to which the word makes no difference but for rounding
 STARTS = ("▁", "Ġ")  # with which SentencePiece and byte-level BPE begin a word
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -129,7 +131,7 @@ class Dictionary:
         cells = Cells.of(self.corpus, self.part, beta)
         x = self.part.x.values[cells.token]
         names = {int(i): (self.corpus.source_tokens[i], int(self._counts[i])) for i in np.unique(x)}
-        return dict(self._rank(x, cells, names, top))
+        return self._rank(x, cells, names, top)
 
     def entry(self, tokens: Ints, beta: Signal, *, top: int = 5) -> Entry:
         """The entry of one word by what `find` gives: the ids of its pieces."""
@@ -137,26 +139,23 @@ class Dictionary:
         cells = Cells.of(self.corpus, self.part, beta).pooled(group, size)
         name = " ".join(self.corpus.source_tokens[i] for i in tokens)
         count = int(group.max(initial=-1)) + 1
-        entries = dict(self._rank(np.zeros_like(cells.y), cells, {0: (name, count)}, top))
-        return entries.get(0, Entry(name, count, (), (), (), (), ()))
+        return self._rank(np.zeros_like(cells.y), cells, {0: (name, count)}, top)[0]
 
-    def _rank(
-        self, word: Ints, cells: Cells, names: dict[int, tuple[str, int]], top: int
-    ) -> Iterator[tuple[int, Entry]]:
-        """Entries by the number that `word` (cells,) gives to the word of each cell."""
-        if not len(word):
-            return
-        V = self.corpus.target_size
+    def _rank(self, word: Ints, cells: Cells, names: dict[int, tuple[str, int]], top: int) -> dict[int, Entry]:
+        """An entry for each of `names` (text, occurrences), by the number that `word` (cells,) gives to it."""
+        V, entries = self.corpus.target_size, {i: Entry(*name, (), (), (), (), ()) for i, name in names.items()}
         pairs, inverse = np.unique(word * V + cells.y, return_inverse=True)
         n = np.bincount(inverse)
-        p, base = np.bincount(inverse, cells.p) / n, np.bincount(inverse, cells.base) / n
+        p, base = (np.bincount(inverse, column) / n for column in (cells.p, cells.base))
         lift = np.divide(n * p + base, (n + 1) * base, out=np.ones_like(p), where=base > 0)
         order = np.lexsort((pairs, -p, -lift, pairs // V))  # word by word, the highest lift first
-        for rows in np.split(order, np.flatnonzero(np.diff(pairs[order] // V)) + 1):
+        order = order[lift[order] > EVEN]
+        for rows in np.split(order, np.flatnonzero(np.diff(pairs[order] // V)) + 1) if len(order) else ():
             number, best = int(pairs[rows[0]] // V), rows[:top]
             outputs = tuple(self.corpus.target_tokens[i] for i in pairs[best] % V)
             numbers = (tuple(column[best].tolist()) for column in (p, base, lift, n))
-            yield number, Entry(*names[number], outputs, *numbers)
+            entries[number] = Entry(*names[number], outputs, *numbers)
+        return entries
 
     # words as people write them
 
@@ -233,7 +232,7 @@ class Dictionary:
         """A few words to choose from, not thousands."""
         from difflib import get_close_matches
 
-        there = [written([self.corpus.source_tokens[i]]) for i in np.flatnonzero(self._counts)]
+        there = [written([self.corpus.source_tokens[i]]) for i in np.flatnonzero(self._counts).tolist()]
         return get_close_matches(word, there, n=5, cutoff=0.3)
 
 

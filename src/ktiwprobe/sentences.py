@@ -166,9 +166,9 @@ def weight_on_nothing(probe: str, signal: Signal) -> NDArray[np.float64] | None:
 def _sinks_of_site(sinks: NDArray[np.float64], signal: Signal, site: str) -> NDArray[np.float64]:
     """The sinks of one site, or their mean. (1, rows)"""
     if site == "mean":
-        return sinks.mean(0, keepdims=True)
+        return np.asarray(sinks.mean(0, keepdims=True))
     which = signal.sites.index(site) if site in signal.sites else int(site)
-    return sinks[which][None]
+    return np.asarray(sinks[which][None])
 
 
 def _told(sinks: NDArray[np.float64] | None, site: int) -> NDArray[np.float64] | None:

@@ -65,12 +65,16 @@ def command(
         return
     for word in dict.fromkeys(entry.word for _, entry in found):
         mine = [(run, entry) for run, entry in found if entry.word == word]
-        click.echo(align(cells([{word: run, "times": str(entry.occurrences), **_columns(entry)} for run, entry in mine])))
+        click.echo(
+            align(cells([{word: run, "times": str(entry.occurrences), **_columns(entry)} for run, entry in mine]))
+        )
         click.echo()
     click.echo(MEANING)
 
 
 def _columns(entry: Entry) -> dict[str, str]:
     """The outputs with p and lift, under their rank."""
+    if not entry.outputs:
+        return {"1": "–"}
     outputs = enumerate(zip(entry.outputs, entry.p, entry.lift, strict=True), 1)
     return {str(rank): f"{output} {p:.2f} ×{lift:.{0 if lift >= 10 else 1}f}" for rank, (output, p, lift) in outputs}

@@ -177,7 +177,9 @@ def dictionary(finder: Reader) -> Data:
         beta = finder.extractor(run).signal("beta", "best", progress=finder.progress)
         tables.append(book.entries(beta))
         columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
-    often = sorted({i: e for table in tables for i, e in table.items()}.items(), key=lambda e: (-e[1].occurrences, e[0]))
+    often = sorted(
+        {i: e for table in tables for i, e in table.items()}.items(), key=lambda e: (-e[1].occurrences, e[0])
+    )
     words = [
         {"word": entry.word, "count": entry.occurrences, "said": [_said(table.get(i)) for table in tables]}
         for i, entry in often[:MOST_WORDS]

@@ -37,13 +37,13 @@ class Dictionary {
   }
 
   #line({ word, count, said }) {
-    const cells = said.map((outputs) => make("td", {}, ...outputs.flatMap((output, i) => this.#output(output, i, outputs))));
+    const cells = said.map((outputs) => make("td", {}, ...(outputs.length ? outputs.flatMap((output, i) => this.#output(output, i)) : ["–"])));
     return make("tr", {}, make("th", { scope: "row", dir: "auto" }, word), make("td", { className: "number" }, String(count)), ...cells);
   }
 
-  /** An output with p and lift; the first is bold if the word makes it likelier at all. */
+  /** An output with p and lift. */
   #output([output, p, lift], rank) {
     const numbers = ` ${percent(p)} ×${lift.toFixed(lift >= 10 ? 0 : 1)}`;
-    return [make("span", { className: rank || lift <= 1 ? "output" : "output first" }, make("bdi", {}, output), make("small", {}, numbers)), " "];
+    return [make("span", { className: rank ? "output" : "output first" }, make("bdi", {}, output), make("small", {}, numbers)), " "];
   }
 }
