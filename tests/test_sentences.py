@@ -9,7 +9,8 @@ from ktiwprobe import agree, extract
 from ktiwprobe.address import Finder
 from ktiwprobe.errors import RunError, SpecError, UnknownNameError
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.sentences import new_steps, run_to_show, see
+from ktiwprobe.sentences import new_steps, panels_of, run_to_show, see, weight_on_nothing
+from ktiwprobe.signals import make_signal
 
 PROBES = ("alpha", "beta", "delta")
 
@@ -132,3 +133,49 @@ def test_new_steps_follow_a_run_until_it_ends(tiny_run):
             seen.append(next(following))
         names[30].with_suffix(".later").rename(names[30])
     assert [*seen, *following] == [0, 20, 30]
+
+
+def sinking(**meta):
+    """A causal α of two sites over one sentence of two rows, which leave .3 and .1, .2 and 0 on nothing."""
+    values = np.array([[0.7, 0.3, 0.6], [0.8, 0.9, 0.1]])
+    return make_signal(values, np.array([1, 2]), np.array([2]), np.array([0, 0, 1]), ("a", "b"), meta)
+
+
+def test_a_sink_is_what_a_row_leaves():
+    """1 - the sum of each row, for each site and for their mean; the highest over sites has no sum to speak of."""
+    assert weight_on_nothing("alpha", sinking()) == pytest.approx(np.array([[0.3, 0.1], [0.2, 0.0]]), abs=1e-6)
+    sinks = {
+        site: [panel.sink for panel in panels_of("alpha", sinking(), site)] for site in ("mean", "max", "b", "all")
+    }
+    assert sinks["mean"][0] == pytest.approx([0.25, 0.05], abs=1e-6)
+    assert sinks["b"][0] == pytest.approx([0.2, 0.0], abs=1e-6)
+    assert np.array_equal(sinks["all"], weight_on_nothing("alpha", sinking()))
+    assert sinks["max"] == [None]
+
+
+@pytest.mark.parametrize(("probe", "meta"), [("beta", {}), ("delta", {}), ("gold", {}), ("alpha", {"level": "word"})])
+def test_only_weights_over_tokens_have_a_sink(probe, meta):
+    """Other values need not sum to 1, and over words the weight of special tokens is left out."""
+    assert weight_on_nothing(probe, sinking(**meta)) is None
+
+
+def test_the_highest_over_sites_has_no_sink():
+    """A signal that was pooled by max before has sums that mean nothing."""
+    assert weight_on_nothing("alpha", sinking().one_site("max")) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_rounding_is_no_sink(dtype):
+    """Rows that sum to 1 but for the rounding of their format leave nothing, however many and short they are."""
+    import torch
+
+    for L in range(1, 40):
+        rows = torch.cat([torch.full((1, L), 1 / L), torch.rand(9, L, generator=torch.manual_seed(L)).softmax(-1)])
+        values = rows.to(getattr(torch, dtype)).float().numpy()
+        signal = make_signal(values.ravel(), np.full(10, L), np.array([10]))
+        assert not weight_on_nothing("alpha", signal).any()
+
+
+def test_a_model_without_a_sink_shows_none(extractor):
+    """α of an ordinary model sums to 1."""
+    assert [panel.sink for panel in see(extractor, 4).panels] == [None] * 3

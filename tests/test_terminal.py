@@ -1,6 +1,7 @@
 """Sentences in a terminal: every number is the signal's, nothing is wider than it may be, no token does harm."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -190,3 +191,24 @@ def test_the_canvas_follows_the_terminal(monkeypatch, colours, ground, theme):
     assert canvas_of(console) == Canvas(77, theme)
     monkeypatch.setenv("NO_COLOR", "1")
     assert canvas_of(Console(width=77, color_system=colours, force_terminal=True)).theme is None
+
+
+@pytest.mark.parametrize("theme", [None, "dark"])
+@pytest.mark.parametrize(
+    ("probe", "meaning"), [("alpha", "its highest value"), ("delta", "its highest signed value, so")]
+)
+def test_the_legend_says_what_a_peak_is(theme, probe, meaning):
+    """The darkest cell of Δ may be negative: the peak is the highest signed value, and the legend says so."""
+    values = np.array([[0.2, -0.9, 0.5], [0.1, 0.2, 0.3]], np.float32)
+    text = " ".join(line.plain for line in draw(sentence(values, probe=probe), Canvas(200, theme)))
+    assert f"the peak of an output: {meaning}" in text
+    assert make_grid(Panel("delta", "", values), set(), Canvas(80, None)).texts[0][1:] == [" -1 ", " +.6*"]
+
+
+def test_a_sink_is_told_with_every_output():
+    """Weight on no input: its mean, and how much each output leaves there; nothing where no panel has one."""
+    shown = sentence(np.array([[0.3, 0.3], [0.5, 0.5]], np.float32))
+    assert "sink" not in "".join(line.plain for line in draw(shown, Canvas(200, None)))
+    panel = shown.panels[0]._replace(sink=np.array([0.4, 0.0]))
+    text = "\n".join(line.plain for line in draw(replace(shown, panels=(panel,)), Canvas(200, None)))
+    assert "α 20.0 percent of the weight is on no input (a sink), on average; of each output: y0 40, y1 0" in text

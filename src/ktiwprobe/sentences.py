@@ -18,10 +18,12 @@ from ktiwprobe.metrics import Agreement
 from ktiwprobe.recording import recorded_sentences
 from ktiwprobe.run import Run, find_run
 from ktiwprobe.signals import Signal
-from ktiwprobe.style import SYMBOLS
+from ktiwprobe.style import SYMBOLS, is_weight
 
 PAIRS = (("alpha", "beta"), ("alpha", "delta"), ("delta", "beta"), ("alpha", "gold"), ("beta", "gold"))
 ALL = "all"
+ROUNDING, HALF_ROUNDING = 1e-3, 1e-2  # of the sum of a row, in single precision and in half precision
+HALF_BITS = 0x1FFF  # of a float32's mantissa: those that neither float16 nor bfloat16 has
 
 
 class Panel(NamedTuple):
@@ -30,6 +32,7 @@ class Panel(NamedTuple):
     probe: str
     site: str
     values: NDArray[np.float32]  # (T, L), NaN where a row may not look
+    sink: NDArray[np.float64] | None = None  # (T,) weight of each row that is on no input; None: nothing to tell
 
     @property
     def title(self) -> str:
@@ -134,11 +137,42 @@ def usual_probes(extractor: Extractor) -> tuple[str, ...]:
 
 def panels_of(probe: str, signal: Signal, site: str = "mean") -> list[Panel]:
     """The panels of a signal's only sentence."""
+    sinks = weight_on_nothing(probe, signal)
     if len(signal.sites) == 1:
-        return [Panel(probe, "", signal[0])]
+        return [Panel(probe, "", signal[0], _told(sinks, 0))]
     if site == ALL:
-        return [Panel(probe, name, matrix) for name, matrix in zip(signal.sites, signal[0], strict=True)]
-    return [Panel(probe, site, signal.one_site(site)[0])]
+        matrices = enumerate(zip(signal.sites, signal[0], strict=True))
+        return [Panel(probe, name, matrix, _told(sinks, i)) for i, (name, matrix) in matrices]
+    chosen = signal.one_site(site)
+    sinks = None if sinks is None or site == "max" else _sinks_of_site(sinks, signal, site)
+    return [Panel(probe, site, chosen[0], _told(sinks, 0))]
+
+
+def weight_on_nothing(probe: str, signal: Signal) -> NDArray[np.float64] | None:
+    """How much weight each row leaves on no input, as under an attention sink: 1 - its sum. (S, rows)
+
+    What is no more than rounding is 0. None where sums mean nothing: for values that are no weights, for the highest
+    over sites, and over words, where special tokens are left out.
+    """
+    no_weights = not is_weight(probe) or probe == "gold"
+    if no_weights or signal.sites == ("max",) or signal.meta.get("level") == "word":
+        return None
+    before = np.pad(np.cumsum(signal.values, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
+    missing = 1 - np.diff(before[:, signal.starts], axis=1)
+    rounding = ROUNDING if (signal.values.astype(np.float32).view(np.uint32) & HALF_BITS).any() else HALF_ROUNDING
+    return np.where((signal.lengths > 0) & (missing > rounding), missing, 0.0)
+
+
+def _sinks_of_site(sinks: NDArray[np.float64], signal: Signal, site: str) -> NDArray[np.float64]:
+    """The sinks of one site, or their mean. (1, rows)"""
+    if site == "mean":
+        return np.asarray(sinks.mean(0, keepdims=True))
+    which = signal.sites.index(site) if site in signal.sites else int(site)
+    return np.asarray(sinks[which][None])
+
+
+def _told(sinks: NDArray[np.float64] | None, site: int) -> NDArray[np.float64] | None:
+    return None if sinks is None or not sinks[site].any() else sinks[site]
 
 
 def _matches(signals: Mapping[str, Signal], gold: Signal | None) -> list[Match]:

@@ -113,6 +113,13 @@ def limits(probe: str) -> tuple[float, float]:
     return LOG_ODDS if is_log_odds(probe) else (-1.0, 1.0)
 
 
+def peak_meaning(probe: str) -> str:
+    """What the marked peak of a row is: argmax of u, as metrics take it. On a signed scale it need not be the darkest
+    cell.
+    """
+    return "highest value" if is_weight(probe) else "highest signed value, so a strong negative value is no peak"
+
+
 def shown(probe: str, values: NDArray[np.float32]) -> NDArray[np.float64]:
     """Values (..., T, L) as they are shown: weights and log-odds as they are; others, saliencies, as a share of the
     largest of their row, because rows differ by orders of magnitude (a sure output has hardly any gradient).

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
@@ -250,10 +251,23 @@ def _legend(sentence: Sentence, canvas: Canvas) -> list[Text]:
     lines = []
     for probe in dict.fromkeys(panel.probe for panel in sentence.panels):
         lines += _wrapped(Text.assemble((_symbol(probe), "bold"), f" {_meaning(probe)}"), canvas)
+    lines += [line for text in _sinks(sentence) for line in _wrapped(text, canvas)]
     peak = "* is" if canvas.theme is None else "underlined is"
     both = " ([ * is both)" if canvas.theme is None else ""
-    link = "" if sentence.links is None else f", [ ] a known link{both}"
-    return [*lines, *_wrapped(Text(f"{peak} the highest of an output{link}"), canvas)]
+    link = "" if sentence.links is None else f"; [ ] a known link{both}"
+    signed = next((panel.probe for panel in sentence.panels if not style.is_weight(panel.probe)), "alpha")
+    return [*lines, *_wrapped(Text(f"{peak} the peak of an output: its {style.peak_meaning(signed)}{link}"), canvas)]
+
+
+def _sinks(sentence: Sentence) -> Iterator[Text]:
+    """How much weight is on no input; of each output too, where there is one panel of it."""
+    told = [panel for panel in sentence.panels if panel.sink is not None]
+    for panel in told:
+        sink = panel.sink if panel.sink is not None else ()
+        rows = [f"{readable(word)} {100 * weight:.0f}" for word, weight in zip(sentence.target, sink, strict=True)]
+        each = f"; of each output: {', '.join(rows)}" if len(told) == 1 and len(rows) > 1 else ""
+        mean = f"{100 * float(np.mean(sink)):.1f} percent of the weight is on no input (a sink)"
+        yield Text.assemble((panel.title, "bold"), f" {mean}{', on average' if len(rows) > 1 else ''}{each}")
 
 
 def _meaning(probe: str) -> str:

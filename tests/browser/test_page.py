@@ -278,3 +278,46 @@ def test_the_snippet_for_notebooks(browser, reports, hostile_registry, tmp_path)
     assert part(browser, "number").text == f"sentence {len(signals[0]) - 1}"
     browser.switch_to.default_content()
     assert browser.get_log("browser") == []
+
+
+def test_peaks_are_marked_and_explained(page, reports, hostile_registry):
+    """A dot is on the highest signed value of each row of each panel, and a sentence says that it is signed."""
+    browser = page("group")
+    move(browser, 3)
+    number = browser.execute_script("return DATA.sentences[0].number")
+    code = """
+      return viewer.panels.map(({ dots, side, T, L }) => {
+        const { data, width } = dots.getContext("2d").getImageData(0, 0, dots.width, dots.height);
+        const unit = side * devicePixelRatio;
+        const covered = (t, l) => data[4 * (Math.floor((t + .5) * unit) * width + Math.floor((l + .5) * unit)) + 3] > 0;
+        return Array.from({ length: T }, (_, t) => Array.from({ length: L }, (_, l) => l).filter((l) => covered(t, l)));
+      });
+    """
+    marked = browser.execute_script(code)
+    for signal, rows in zip(stored(reports, "group", hostile_registry, 30), marked, strict=True):
+        assert rows == [[int(row.argmax())] for row in signal[number]]
+    notes = [note.text for note in browser.find_elements(By.CSS_SELECTOR, ".notes")]
+    assert [note.startswith("● peak: highest signed value") for note in notes] == [False, True, True]
+    assert not any("sink" in note for note in notes)
+
+
+@pytest.mark.parametrize("T", [2, 1])
+def test_a_sink_is_told(browser, tmp_path, T):
+    """The page says how much weight is on no input: on average and in the chosen row; not for the highest of sites."""
+    values = np.array([[0.7, 0.25, 0.3, 0.11], [0.5, 0.4, 0.2, 0.6]])[:, : 2 * T]
+    meta = {"name": "r:alpha@0", "probe": "alpha"}
+    signal = make_signal(values, np.full(T, 2), np.array([T]), sites=("a", "b"), meta=meta)
+    (tmp_path / "sink.html").write_text(f"<!doctype html><meta charset=utf-8><body>{viewer_html(signal)}", "utf-8")
+    browser.get((tmp_path / "sink.html").as_uri())
+    browser.switch_to.frame(0)
+    note, choice = browser.find_element(By.CSS_SELECTOR, ".notes"), part(browser, "site")
+    rest = ", on average; in the chosen row" if T == 2 else "."
+    assert f"{'23.5' if T == 2 else '7.5'} % of the weight is on no input (a sink){rest}" in note.text
+    if T == 2:
+        pick(browser, 1)
+        assert note.text.endswith("in the chosen row 39.5 %.")
+    choice.find_element(By.CSS_SELECTOR, 'option[value="0"]').click()
+    assert f"{'32.0' if T == 2 else '5.0'} % of the weight" in note.text
+    choice.find_element(By.CSS_SELECTOR, 'option[value="max"]').click()
+    assert "weight is on" not in note.text
+    browser.switch_to.default_content()

@@ -103,7 +103,7 @@ def test_no_color_means_none(run, tmp_path):
     """NO_COLOR leaves no colour, and stars in their place."""
     seen = on_a_terminal(tmp_path, 80, "show", NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*[34]8;", seen)
-    assert "* is the highest" in seen
+    assert "* is the peak of an output: its highest signed value" in seen
 
 
 def test_watch_of_a_finished_run_shows_its_end(cli, run):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ktiwprobe.report.pack import Layout, pack, quantise, restore, weight
+from ktiwprobe.report.pack import NO_PEAK, Layout, pack, quantise, restore, weight
 from ktiwprobe.signals import make_signal
 
 VALUES = st.floats(-1e4, 1e4, width=32) | st.just(-np.inf) | st.just(np.nan)
@@ -62,6 +62,39 @@ def test_what_a_page_holds():
     sentences, widths = np.array([0, 1]), np.array([2, 3])
     packed = pack([signal, signal, signal], sentences, widths)
     assert packed["sites"] == ["a", "b"]
-    codes, ends = (base64.b64decode(packed[key]) for key in ("codes", "ends"))
+    codes, ends, peaks = (base64.b64decode(packed[key]) for key in ("codes", "ends", "peaks"))
     assert len(codes) == 3 * 2 * (4 + 9)
-    assert len(codes) + len(ends) == 3 * 2 * weight(np.array([2, 3]), widths).sum()
+    of_pools = 3 * 2 * 5 * 2  # bytes of the peaks of mean and highest
+    assert len(codes) + len(ends) + len(peaks) - of_pools == 3 * 2 * weight(np.array([2, 3]), widths).sum()
+    assert "sinks" not in packed
+
+
+def test_a_peak_is_of_the_values_not_of_their_codes():
+    """Two values with the same code: the peak is where the higher one is; a silent row has none."""
+    values = np.array([0.0, 1.0, 1.0001, -5.0, -np.inf, -np.inf])
+    signal = make_signal(values, np.array([4, 2]), np.array([2]), np.array([0, 1, 2, 3, 0, 1]))
+    packed = pack([signal], np.array([0]), np.array([4]))
+    codes = np.frombuffer(base64.b64decode(packed["codes"]), np.uint8)
+    assert codes[1] == codes[2]
+    assert np.frombuffer(base64.b64decode(packed["peaks"]), "<u2").tolist() == [2, NO_PEAK]
+
+
+def test_peaks_of_sites_and_of_their_pools():
+    """A line for each site, their mean and their highest, as numpy finds them."""
+    values = np.random.default_rng(0).normal(size=(3, 20)).astype(np.float32)
+    signal = make_signal(values, np.full(4, 5), np.array([4]), sites=("a", "b", "c"))
+    packed = pack([signal], np.array([0]), np.array([5]))
+    peaks = np.frombuffer(base64.b64decode(packed["peaks"]), "<u2").reshape(5, 4)
+    lines = [*values, values.mean(0), values.max(0)]
+    assert peaks.tolist() == [line.reshape(4, 5).argmax(1).tolist() for line in lines]
+
+
+def test_sinks_are_kept_exactly_where_there_are_any():
+    """The weight on nothing of the chosen sentences, to 1/65535; the sum of codes would be off by more."""
+    values = np.array([0.7, 0.25, 0.3, 0.1, 0.5, 0.5])
+    signal = make_signal(values, np.array([2, 2, 2]), np.array([1, 1, 1]))
+    packed = pack([signal], np.array([1, 2]), np.array([2, 2]), probe="alpha")
+    sinks = np.frombuffer(base64.b64decode(packed["sinks"]), "<u2") / 65535
+    np.testing.assert_allclose(sinks, [0.6, 0.0], atol=1e-5)
+    assert "sinks" not in pack([signal], np.array([2]), np.array([2]), probe="alpha")
+    assert "sinks" not in pack([signal], np.array([1]), np.array([2]), probe="delta")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ktiwprobe import agree, train
-from ktiwprobe.dictionary import keywords
 from ktiwprobe.errors import CorpusError, UsageError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.report import collect, render, viewer_html
@@ -92,7 +91,8 @@ def test_a_classifier(tmp_path):
     data = collect(tmp_path, build_registry(), device="cpu")
     assert {len(sentence["target"]) for sentence in data["sentences"]} == {1}
     (outputs,) = data["dictionary"]["words"][0]["said"]
-    assert sum(p for _, p in outputs) == pytest.approx(1, abs=1e-3)
+    assert outputs
+    assert all(0 < p <= 1 < lift < 100 for _, p, lift in outputs)
     assert render(data)
 
 
@@ -182,18 +182,6 @@ def test_surprise_is_the_loss(run_tiny, tiny_registry):
     model = extractor.model(extractor.step("best"))
     _, _, nll = model.evaluate(extractor.part.batch(every))
     assert bits.sum() * np.log(2) == pytest.approx(float(nll), rel=1e-3)
-
-
-def test_keywords_of_a_trained_model(run_tiny, tiny_registry):
-    """After training, every word of the tiny language has its translation first; probabilities fall."""
-    extractor = Extractor(run_tiny(steps=150), tiny_registry, device="cpu")
-    found = keywords(extractor.corpus, extractor.part, extractor.signal("beta"))
-    assert len(found) == 8
-    right = [k.outputs[0] == f"b{(int(k.word[1:]) + 3) % 8}" for k in found.values()]
-    assert sum(right) >= 7
-    for keyword in found.values():
-        assert list(keyword.p) == sorted(keyword.p, reverse=True)
-        assert keyword.count == sum(list(extractor.tokens(i)[0]).count(keyword.word) for i in range(20))
 
 
 def test_findings_are_computed():

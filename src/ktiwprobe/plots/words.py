@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from ktiwprobe import style
-from ktiwprobe.plots.frame import PAGE, PAPER, colours, paper, token
+from ktiwprobe.plots.frame import FAINT, PAGE, PAPER, colours, paper, token
 
 CELLS = (0.14, 0.18)  # inches: room for type of 6 points, and for 8
 TICKS = {"log-odds": (-24, -12, 0, 3, 6), "weight": (0, 0.5, 1), "share": (-1, 0, 1)}
@@ -30,8 +31,8 @@ def heatmaps(
 ) -> Figure:
     """One sentence, a panel (T, L) for each probe, `alpha` or `alpha[site]`: outputs down, inputs across.
 
-    A dot is on the highest value of each row, known links are outlined. Panels stand side by side if a page is wide
-    enough for them, else below each other.
+    A dot is on the peak of each row, its highest signed value, as a line below says; known links are outlined. Panels
+    stand side by side if a page is wide enough for them, else below each other.
     """
     label, head = (0.2 + 0.065 * max(map(len, tokens)) for tokens in (target, source))
     room = ((PAGE - label) / len(panels) - 0.15) / len(source)
@@ -47,6 +48,11 @@ def heatmaps(
         _mark(axis, matrix, () if links is None else links)
     if title:
         figure.suptitle(title, fontsize=8)
+    signed = next((name for name in panels if not style.is_weight(name.partition("[")[0])), "alpha")
+    note = f"dot: peak of the row, its {style.peak_meaning(signed)}" + (
+        "; box: known link" if links is not None else ""
+    )
+    figure.supxlabel(fill(note, max(30, int(20 * figure.get_figwidth()))), fontsize=6, color=FAINT, x=0.01, ha="left")
     return figure
 
 
@@ -77,7 +83,7 @@ def _tokens(axis: Any, source: Sequence[str], target: Sequence[str], size: float
 
 
 def _mark(axis: Any, matrix: NDArray[Any], links: Any) -> None:
-    """A dot on each row's highest value, the first of equals; a box around each known link."""
+    """A dot on each row's highest value, whatever its sign, the first of equals; a box around each known link."""
     speaks = np.flatnonzero((np.where(np.isnan(matrix), -np.inf, matrix) > -np.inf).any(1))
     peaks = [int(np.nanargmax(matrix[t])) for t in speaks]
     halo = [withStroke(linewidth=1.2, foreground=style.HALO.light)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ktiwprobe.dictionary import keywords
+from ktiwprobe.dictionary import MEANING, Dictionary, Entry
 from ktiwprobe.errors import CorpusError
 from ktiwprobe.progress import SILENT, Progress
 from ktiwprobe.registry import Registry
@@ -152,7 +152,7 @@ def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
     probes = []
     for probe in probes_of(finder, run):
         signals = [extractor.signal(probe, step, progress=finder.progress) for step in steps]
-        probes.append({"name": probe, **pack(signals, chosen, widths)})
+        probes.append({"name": probe, **pack(signals, chosen, widths, probe=probe)})
     agreement = measures.per_sentence(finder, run, steps)  # (steps, sentences)
     performance = run.performance(MEASURE)
     return {
@@ -167,23 +167,29 @@ def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
 
 
 def dictionary(finder: Reader) -> Data:
-    """What each input word stands for, by the β of every kind of run at its best step."""
+    """The entries of the most frequent input words, for every kind of run at its best step."""
     uniform = [run for run in finder.group() if run.attention == "uniform"][:1]
-    asked = {run.path: run for run in [finder.main(), *uniform, *finder.stand_ins()]}
+    asked = {run.path: run for run in [finder.main(), *uniform, *finder.stand_ins()] if run.offers("beta")}
     main = finder.extractor(finder.main())  # the others have the same corpus
+    book = Dictionary(main.corpus, main.part, split=main.split)
     columns, tables = [], []
     for run in asked.values():
         beta = finder.extractor(run).signal("beta", "best", progress=finder.progress)
-        tables.append(keywords(main.corpus, main.part, beta))
+        tables.append(book.entries(beta))
         columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
-    often = sorted(tables[0].items(), key=lambda item: (-item[1].count, item[0]))[:MOST_WORDS]
+    often = sorted(
+        {i: e for table in tables for i, e in table.items()}.items(), key=lambda e: (-e[1].occurrences, e[0])
+    )
     words = [
-        {"word": keyword.word, "count": keyword.count, "said": [_said(table.get(i)) for table in tables]}
-        for i, keyword in often
+        {"word": entry.word, "count": entry.occurrences, "said": [_said(table.get(i)) for table in tables]}
+        for i, entry in often[:MOST_WORDS]
     ]
-    return {"columns": columns, "words": words, "all_words": len(tables[0])}
+    return {"meaning": MEANING, "columns": columns, "words": words, "all_words": len(often)}
 
 
-def _said(keyword: Any) -> list[tuple[str, float]]:
-    """Outputs with their mean p."""
-    return [] if keyword is None else [(o, round(p, 4)) for o, p in zip(keyword.outputs, keyword.p, strict=True)]
+def _said(entry: Entry | None) -> list[tuple[str, float, float]]:
+    """Outputs with their p and lift."""
+    if entry is None:
+        return []
+    outputs = zip(entry.outputs, entry.p, entry.lift, strict=True)
+    return [(output, round(p, 4), round(lift, 2)) for output, p, lift in outputs]

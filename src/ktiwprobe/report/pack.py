@@ -3,6 +3,10 @@
 A sentence is a full T x L block, the blocks end to end; `codes` has one such line for each step and site. A value is
 low + code / 253 * (high - low) of its row, so off by at most 1/506 of the row's range; 254 is -inf, 255 a cell that
 the row may not look at.
+
+Two facts about rows cannot be read from codes and are kept beside them, two bytes a row: `peaks`, the input with the
+highest value (two cells may have the same code), and `sinks`, the weight that is on no input (rounding adds up). They
+have a line for each step and site and, where there are several sites, one for their mean and one for their highest.
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ktiwprobe.sentences import weight_on_nothing
 from ktiwprobe.signals import Signal
 
 FINEST, NEVER, UNSEEN = 253, 254, 255
-BYTES_A_ROW = 8  # its two ends
+BYTES_A_ROW = 10  # its two ends, and where its peak is
+NO_PEAK = 0xFFFF  # of a row that says nothing
+WHOLE = 0xFFFF  # what stands for a weight of 1
 
 Codes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -59,12 +66,38 @@ class Layout:
         return blocks
 
 
-def pack(signals: Sequence[Signal], sentences: NDArray[np.int64], widths: NDArray[np.int64]) -> dict[str, Any]:
-    """One probe at several steps, for the page: its sites, codes and row ends, as base64."""
+def pack(
+    signals: Sequence[Signal], sentences: NDArray[np.int64], widths: NDArray[np.int64], *, probe: str = ""
+) -> dict[str, Any]:
+    """One probe at several steps, for the page: its sites, codes, row ends, peaks and, if it has any, sinks."""
     layout = Layout(signals[0], sentences, widths)
-    coded = [quantise(layout.dense(signal), layout.row_starts) for signal in signals]
-    codes, ends = (np.stack(parts) for parts in zip(*coded, strict=True))
-    return {"sites": list(signals[0].sites), "codes": _text(codes), "ends": _text(ends.astype("<f4"))}
+    blocks = [layout.dense(signal) for signal in signals]
+    codes, ends = (np.stack(parts) for parts in zip(*(quantise(b, layout.row_starts) for b in blocks), strict=True))
+    peaks = np.stack([peaks_of(_with_pools(b), layout.row_starts) for b in blocks])
+    packed = {"sites": list(signals[0].sites), "codes": _text(codes), "ends": _text(ends.astype("<f4"))}
+    packed["peaks"] = _text(peaks.astype("<u2"))
+    sinks = [weight_on_nothing(probe, signal) for signal in signals]
+    if any(sink is not None and sink[:, layout.rows].any() for sink in sinks):
+        kept = np.stack([_with_pools(sink[:, layout.rows]) for sink in sinks if sink is not None])
+        packed["sinks"] = _text(np.rint(kept.clip(0, 1) * WHOLE).astype("<u2"))
+    return packed
+
+
+def _with_pools(of_sites: NDArray[Any]) -> NDArray[Any]:
+    """Lines of sites and, if there are several, their mean and their highest. (S or S + 2, ...)"""
+    if len(of_sites) == 1:
+        return of_sites
+    return np.concatenate([of_sites, of_sites.mean(0, keepdims=True), of_sites.max(0, keepdims=True)])
+
+
+def peaks_of(blocks: Floats, row_starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the highest value of each row is, the first of equals; NO_PEAK where a row has none. (S, R)"""
+    wide = np.diff(row_starts)
+    place = np.arange(row_starts[-1]) - np.repeat(row_starts[:-1], wide)
+    highest = np.repeat(np.fmax.reduceat(blocks, row_starts[:-1], axis=1), wide, axis=1)
+    at_peak = (blocks == highest) & np.isfinite(blocks)
+    peaks: NDArray[np.int64] = np.minimum.reduceat(np.where(at_peak, place, NO_PEAK), row_starts[:-1], axis=1)
+    return peaks
 
 
 def quantise(blocks: Floats, row_starts: NDArray[np.int64]) -> tuple[Codes, Floats]:

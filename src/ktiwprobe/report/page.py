@@ -44,7 +44,7 @@ def render(data: Mapping[str, Any]) -> str:
 
     inside = {key: data[key] for key in ("about", "rows", "curves", "baseline", "sentences", "views", "dictionary")}
     return _environment().get_template("page.html").render(
-        {key: data[key] for key in ("about", "runs", "rows", "missing", "curves", "findings")},
+        {key: data[key] for key in ("about", "runs", "rows", "missing", "curves", "findings", "dictionary")},
         points=_as_table(data["curves"]),
         sampled=sampled(data),
         gold=any(sentence["links"] for sentence in data["sentences"]),
@@ -108,7 +108,7 @@ def _view(signals: Sequence[Signal], number: int, width: int) -> dict[str, Any]:
     for (run, probe), of_kind in kinds.items():
         symbol = style.SYMBOLS.get(probe, probe)
         label = {"label": f"{symbol} of {run.rpartition('/')[2]}"} if several else {}
-        probes.append({"name": probe, **label, **pack([of_kind[step] for step in steps], *where)})
+        probes.append({"name": probe, **label, **pack([of_kind[step] for step in steps], *where, probe=probe)})
     return {"run": signals[0].name.rpartition(":")[0], "steps": steps, "best": len(steps) - 1, "probes": probes}
 
 
@@ -179,4 +179,5 @@ def _style() -> dict[str, Any]:
     """What the scripts need to know of how quantities look."""
     pairs = {name: getattr(style, name.upper())._asdict() for name in ("weights", "signed", "gold", "halo")}
     meanings = {**style.MEANINGS, "beta": "probability of the output given that input alone"}  # as the page writes it
-    return {**pairs, "log_odds": style.LOG_ODDS, "symbols": style.SYMBOLS, "meanings": meanings}
+    peaks = {"weights": style.peak_meaning("alpha"), "signed": style.peak_meaning("delta")}
+    return {**pairs, "peaks": peaks, "log_odds": style.LOG_ODDS, "symbols": style.SYMBOLS, "meanings": meanings}

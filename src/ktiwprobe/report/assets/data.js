@@ -1,6 +1,6 @@
 /* The page's data, and the values inside it. What the codes mean is written in report/pack.py. */
 
-const FINEST = 253, NEVER = 254;
+const FINEST = 253, NEVER = 254, NO_PEAK = 0xffff, WHOLE = 0xffff;
 const DATA = JSON.parse(document.getElementById("data").textContent);
 
 /** The bytes that a base64 text stands for. */
@@ -19,6 +19,8 @@ class Probe {
     this.sites = record.sites;
     this.codes = bytesOf(record.codes); // (steps, sites, cells)
     this.ends = new Float32Array(bytesOf(record.ends).buffer); // (steps, sites, rows, 2)
+    this.peaks = new Uint16Array(bytesOf(record.peaks).buffer); // (steps, sites and, if several, mean and max, rows)
+    this.sinks = record.sinks && new Uint16Array(bytesOf(record.sinks).buffer); // the same
     this.cells = this.rows = 0; // of all sentences
     this.places = sentences.map(({ source, target }) => {
       const place = { cell: this.cells, row: this.rows, T: target.length, L: source.length };
@@ -35,6 +37,25 @@ class Probe {
     const all = this.sites.map((_, i) => this.#one(sentence, step, i));
     const join = site === "max" ? (values) => Math.max(...values) : (values) => values.reduce((a, b) => a + b) / all.length;
     return all[0].map((_, cell) => join(all.map((values) => values[cell])));
+  }
+
+  /** The input with the highest value of each row; NO_PEAK where a row says nothing. */
+  peaksOf(sentence, step, site) {
+    return this.#rowsOf(this.peaks, sentence, step, site);
+  }
+
+  /** The share of each row's weight that is on no input; null where none is, or where a sum means nothing. */
+  sinksOf(sentence, step, site) {
+    if (!this.sinks || (site === "max" && this.sites.length > 1)) return null;
+    const shares = Float32Array.from(this.#rowsOf(this.sinks, sentence, step, site), (part) => part / WHOLE);
+    return shares.some((share) => share > 0) ? shares : null;
+  }
+
+  #rowsOf(array, sentence, step, site) {
+    const { row, T } = this.places[sentence], S = this.sites.length, lines = S > 1 ? S + 2 : 1;
+    const line = S === 1 ? 0 : site === "mean" ? S : site === "max" ? S + 1 : site;
+    const first = (step * lines + line) * this.rows + row;
+    return array.subarray(first, first + T);
   }
 
   #one(sentence, step, site) {

@@ -27,8 +27,8 @@ class Dictionary {
   fill() {
     const sought = this.search.value.trim().toLocaleLowerCase();
     const told = ({ word, said }) => [word, ...said.flat().map(([output]) => output)].some((text) => text.toLocaleLowerCase().includes(sought));
-    const best = ({ said }) => said[0][0]?.[1] ?? -1;
-    const orders = { count: (a, b) => b.count - a.count, beta: (a, b) => best(b) - best(a), word: (a, b) => a.word.localeCompare(b.word) };
+    const best = ({ said }) => said[0]?.[0]?.[2] ?? -1;
+    const orders = { count: (a, b) => b.count - a.count, lift: (a, b) => best(b) - best(a), word: (a, b) => a.word.localeCompare(b.word) };
     const found = this.words.filter(told).sort(orders[this.order.value]);
     const shown = this.all ? found : found.slice(0, FIRST_WORDS);
     this.body.replaceChildren(...shown.map((entry) => this.#line(entry)));
@@ -37,11 +37,13 @@ class Dictionary {
   }
 
   #line({ word, count, said }) {
-    const cells = said.map((outputs) => make("td", {}, ...outputs.flatMap((output, i) => this.#output(output, i, outputs))));
+    const cells = said.map((outputs) => make("td", {}, ...(outputs.length ? outputs.flatMap((output, i) => this.#output(output, i)) : ["–"])));
     return make("tr", {}, make("th", { scope: "row", dir: "auto" }, word), make("td", { className: "number" }, String(count)), ...cells);
   }
 
-  #output([output, p], rank) {
-    return [make("span", { className: rank ? "output" : "output first" }, make("bdi", {}, output), make("small", {}, ` ${percent(p)}`)), " "];
+  /** An output with p and lift. */
+  #output([output, p, lift], rank) {
+    const numbers = ` ${percent(p)} ×${lift.toFixed(lift >= 10 ? 0 : 1)}`;
+    return [make("span", { className: rank ? "output" : "output first" }, make("bdi", {}, output), make("small", {}, numbers)), " "];
   }
 }

@@ -1,7 +1,7 @@
-/* One sentence as a heatmap: outputs down, inputs across, the known links outlined.
+/* One sentence as a heatmap: outputs down, inputs across, the known links outlined, a dot on the peak of each row.
 
    The cells are a canvas of one pixel each, which the browser enlarges, so that a step of a long sentence costs little;
-   lines and outlines, the same at every step, are a second one over it. The tokens are elements around them: they
+   lines and outlines, the same at every step, are a second one over it, and the peaks a third. The tokens are elements around them: they
    scroll, can be selected and keep their direction. */
 
 const SMALLEST = 18, LARGEST = 38; // sides of a cell: long sentences scroll instead of shrinking
@@ -19,9 +19,11 @@ class Heatmap {
     this.canvas = make("canvas", { tabIndex: 0, role: "group" });
     this.cursor = make("div", { className: "cursor", hidden: true });
     this.grid = make("canvas", { className: "grid", ariaHidden: "true" });
-    const cells = make("div", { className: "cells" }, this.canvas, this.grid, this.cursor);
+    this.dots = make("canvas", { className: "grid dots", ariaHidden: "true" });
+    this.notes = make("p", { className: "notes" });
+    const cells = make("div", { className: "cells" }, this.canvas, this.grid, this.dots, this.cursor);
     this.scroller = make("div", { className: "scroller" }, make("div", { className: "corner" }), this.columns, this.rows, cells);
-    this.element = make("figure", { className: "heatmap" }, this.title, this.legend, this.scroller);
+    this.element = make("figure", { className: "heatmap" }, this.title, this.legend, this.notes, this.scroller);
     this.#listen();
   }
 
@@ -63,13 +65,13 @@ class Heatmap {
     this.side = Math.max(SMALLEST, Math.min(LARGEST, Math.floor(room / this.L)));
     this.element.style.setProperty("--side", `${this.side}px`);
     [this.canvas.width, this.canvas.height] = [this.L, this.T];
-    for (const { style } of [this.canvas, this.grid])
+    for (const { style } of [this.canvas, this.grid, this.dots])
       [style.width, style.height] = [this.L, this.T].map((cells) => `${cells * this.side}px`);
     this.#rule();
   }
 
-  /** Draw the values of a step. */
-  paint(values, how) {
+  /** Draw the values of a step, and `peaks`, the input of each row's highest. */
+  paint(values, how, peaks) {
     const { T, L } = this, pixels = new ImageData(L, T), colours = packedRampOf(how.scale);
     const cells = new Uint32Array(pixels.data.buffer);
     for (let t = 0; t < T; t++) {
@@ -78,7 +80,24 @@ class Heatmap {
         if (!Number.isNaN(values[cell])) cells[cell] = colours[how.at(values[cell], low, high)];
     }
     this.canvas.getContext("2d").putImageData(pixels, 0, 0);
+    this.#dot(peaks);
     this.explain(how);
+  }
+
+  /** A dot on each peak, with a halo as links have. */
+  #dot(peaks) {
+    const { dots, grid } = this, context = dots.getContext("2d"), theme = isDark() ? "dark" : "light";
+    [dots.width, dots.height] = [grid.width, grid.height]; // which empties it
+    const unit = this.side * devicePixelRatio;
+    for (const [colour, radius] of [[DATA.style.halo[theme], 0.16], [DATA.style.gold[theme], 0.1]]) {
+      context.fillStyle = colour;
+      for (const [t, l] of peaks.entries()) {
+        if (l === NO_PEAK) continue;
+        context.beginPath();
+        context.arc((l + 0.5) * unit, (t + 0.5) * unit, radius * unit, 0, 2 * Math.PI);
+        context.fill();
+      }
+    }
   }
 
   /** Thin lines between the cells, and the known links, in device pixels. */
@@ -101,6 +120,16 @@ class Heatmap {
       context.setLineDash(sure || width === 4 ? [] : [3 * unit, 2 * unit]);
       context.strokeRect(x + inset, y + inset, wide - 2 * inset, high - 2 * inset);
     }
+  }
+
+  /** What the marked peaks are, and how much of the weight is on no input: on average, and in the row that is picked. */
+  tell(sinks, row) {
+    const kind = isWeight(this.probe.name) ? "weights" : "signed";
+    this.notes.textContent = [`${this.peakMark} peak: ${DATA.style.peaks[kind]}.`, sinkText(sinks, row)].filter(Boolean).join(" ");
+  }
+
+  get peakMark() {
+    return "●";
   }
 
   /** The legend: the scale and what its ends mean. */
@@ -137,4 +166,12 @@ function rangeOf(values) {
     if (value > high) high = value;
   }
   return [low, high];
+}
+
+/** How much weight is on no input, in a sentence; none where all of it is on inputs. */
+function sinkText(sinks, row) {
+  if (!sinks) return "";
+  const mean = sinks.reduce((sum, share) => sum + share, 0) / sinks.length;
+  const said = `${percent(mean)} of the weight is on no input (a sink)`;
+  return sinks.length > 1 ? `${said}, on average; in the chosen row ${percent(sinks[row])}.` : `${said}.`;
 }

@@ -5,9 +5,10 @@ class Strip {
     this.probe = probe;
     this.on = on;
     this.legend = make("div", { className: "legend", ariaHidden: "true" });
+    this.notes = make("p", { className: "notes" });
     this.text = make("p", { className: "strip", dir: "auto" });
     const title = make("figcaption", {}, make("b", {}, probe.label), ` ${probe.meaning}`);
-    this.element = make("figure", { className: "heatmap wide" }, title, this.legend, this.text);
+    this.element = make("figure", { className: "heatmap wide" }, title, this.legend, this.notes, this.text);
   }
 
   show({ source }, links) {
@@ -21,16 +22,25 @@ class Strip {
 
   fit() {}
 
-  paint(values, how) {
+  paint(values, how, [peak]) {
     const colours = rampOf(how.scale), [low, high] = rangeOf(values);
     for (const [l, word] of this.words.entries()) {
       const unseen = Number.isNaN(values[l]), colour = colours[how.at(values[l], low, high)];
+      word.classList.toggle("peak", l === peak);
       const ground = unseen ? "transparent" : css(colour);
       if (word.ground === ground) continue; // most words of a long text stay as they were
       word.ground = word.style.backgroundColor = ground;
       word.style.color = unseen ? "inherit" : inkOn(colour);
     }
     Heatmap.prototype.explain.call(this, how);
+  }
+
+  tell(sinks, row) {
+    Heatmap.prototype.tell.call(this, sinks, row);
+  }
+
+  get peakMark() {
+    return "Underlined is the";
   }
 
   mark(t, l) {

@@ -111,7 +111,9 @@ class Viewer {
   /** Draw what the step, head and row that are chosen say. */
   paint() {
     this.values = this.probes.map((probe) => probe.matrix(this.sentence, this.step, this.site));
-    for (const [i, panel] of this.panels.entries()) panel.paint(this.values[i], this.shadings[i]);
+    for (const [i, panel] of this.panels.entries())
+      panel.paint(this.values[i], this.shadings[i], this.probes[i].peaksOf(this.sentence, this.step, this.site));
+    this.#tell();
     this.#paintBars();
     const step = this.view.steps[this.step], p = this.view.performance?.[this.step];
     const agreement = this.view.agreement?.[this.sentence]?.[this.step];
@@ -123,6 +125,12 @@ class Viewer {
     if (this.at) this.point(...this.at);
   }
 
+  /** Below each legend: what its peaks are, and what a sink holds. */
+  #tell() {
+    for (const [i, panel] of this.panels.entries())
+      panel.tell(this.probes[i].sinksOf(this.sentence, this.step, this.site), this.row);
+  }
+
   #paintBars() {
     const L = DATA.sentences[this.sentence].source.length;
     this.bars.paint(this.values.map((values) => values.subarray(this.row * L, this.row * L + L)));
@@ -132,6 +140,7 @@ class Viewer {
   pick(t) {
     this.row = t;
     this.#showRow();
+    this.#tell();
     this.#paintBars();
   }
 
