@@ -100,7 +100,7 @@ def _next(x: Ids, labels: Ids | None, name: str) -> Pair:
     y_at = [place for place, label in enumerate(after) if label != IGNORED]
     if not y_at:
         raise CorpusError(f"{name} has no label that counts, all are {IGNORED}: leave it out")
-    return Pair(x[:-1], [after[place] for place in y_at], y_at)
+    return Pair(x[: y_at[-1] + 1], [after[place] for place in y_at], y_at)  # what follows cannot be seen
 
 
 def _filled(x: Ids, labels: Ids, mask_id: int, name: str) -> Pair:

@@ -28,7 +28,7 @@ class Split:
 
     `y` holds the outputs that count, and nothing else: a signal has a row for each of them. In a text where only some
     tokens are to be predicted (the answer to a prompt), `y_at` says at which input position each of them is predicted;
-    a batch then has T = L outputs, and `y_mask` is True at those positions.
+    a batch then has T = L outputs, and `y_mask` is True at those positions. The last input predicts the last output.
     """
 
     x: Ragged
@@ -86,6 +86,11 @@ class Split:
         outside[1:] |= (row[1:] == row[:-1]) & (at[1:] <= at[:-1])
         if outside.any():
             raise CorpusError(f"y_at of example {row[outside.argmax()]} must be input positions that go up")
+        unused = at[self.y.offsets[1:] - 1] + 1 < self.x.lengths
+        if unused.any():
+            raise CorpusError(
+                f"example {unused.argmax()} has inputs after the position that predicts its last output: cut them off"
+            )
 
     def __len__(self) -> int:
         return len(self.x)

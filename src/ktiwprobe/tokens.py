@@ -45,9 +45,11 @@ class TokenRoles:
 
 
 def usual_roles(tokens: Sequence[str]) -> TokenRoles:
-    """The roles in a vocabulary of which nothing else is known: ids 0 to 3 are special if SPECIALS are their texts."""
-    usual = [i for i, text in enumerate(SPECIALS) if i < len(tokens) and tokens[i] == text]
+    """The roles in a vocabulary of which nothing else is known: special are the tokens whose text is in SPECIALS."""
+    special = {i: token for i, token in enumerate(tokens) if token in SPECIALS}
     pieces = any(token.startswith(BLANK) for token in tokens)
     return TokenRoles(
-        tuple(i for i in usual if i != UNK), tuple(i for i in usual if i == UNK), "pieces" if pieces else "words"
+        no_word=tuple(i for i, token in special.items() if token != SPECIALS[UNK]),
+        unknown=tuple(i for i, token in special.items() if token == SPECIALS[UNK]),
+        spelling="pieces" if pieces else "words",
     )
