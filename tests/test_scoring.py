@@ -38,9 +38,7 @@ def logits() -> torch.Tensor:
 def by_definition(logits: torch.Tensor, y: torch.Tensor) -> list[list[float]]:
     """P of each output in float64, term by term."""
     rows = zip(logits.double().tolist(), y.tolist(), strict=True)
-    return [
-        [math.exp(of[i]) / sum(map(math.exp, of)) for of, i in zip(row, ids, strict=True)] for row, ids in rows
-    ]
+    return [[math.exp(of[i]) / sum(map(math.exp, of)) for of, i in zip(row, ids, strict=True)] for row, ids in rows]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
