@@ -198,7 +198,8 @@ def test_a_corpus_is_made_once(data_folder, tmp_path):
     def make() -> Corpus:
         made.append(1)
         split = Split.of([[4, 5], [6]], [[5, 2], [2]], [[(0, 1, 1), (1, 0, 0)], []])
-        return each_token_a_word(Corpus("t", "translation", {"train": split}, "abcdefg", "abcdefg"))
+        tokens = (*SPECIALS, "e", "f", "g")
+        return each_token_a_word(Corpus("t", "translation", {"train": split}, tokens, tokens))
 
     file = tmp_path / "file"
     file.write_text("one")
