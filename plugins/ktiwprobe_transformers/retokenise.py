@@ -23,7 +23,7 @@ from ktiwprobe_transformers.networks import limit_of, pretrained_config
 Sentence = tuple[str, ...]
 Encoded = tuple[Ragged, Ragged]  # ids, and the word that each is of
 GROUP = 1000  # sentences tokenised at a time
-MOST_UNKNOWN = 0.95  # share of words that may be unknown to a tokenizer
+MOST_UNKNOWN, WORTH_A_NOTE = 0.95, 0.05  # shares of words that are unknown to a tokenizer
 
 
 def retokenised(corpus: Corpus, options: Any, *, sides: int, special: bool = True) -> Corpus:
@@ -51,8 +51,7 @@ def retokenised(corpus: Corpus, options: Any, *, sides: int, special: bool = Tru
     if sides == 2:
         new |= {"target_tokens": tokens, "target_roles": roles}
     made = replace(corpus, **new)
-    _check_known(made, sides, str(options.path))
-    return made
+    return replace(made, notes=(*corpus.notes, *_check_known(made, sides, str(options.path))))
 
 
 def roles_of(tokenizer: Any) -> TokenRoles:
@@ -67,8 +66,9 @@ def roles_of(tokenizer: Any) -> TokenRoles:
     return TokenRoles(tuple(no_word), () if unknown is None else (unknown,), decode=decode)
 
 
-def _check_known(corpus: Corpus, sides: int, path: str) -> None:
-    """Refuse a tokenizer that knows hardly a word of the corpus: its every sentence would read the same."""
+def _check_known(corpus: Corpus, sides: int, path: str) -> list[str]:
+    """Notes on words that a tokenizer does not know; one that knows hardly any is refused."""
+    notes = []
     for name, split in corpus.splits.items():
         for side, words in (("source", "x"), ("target", "y"))[:sides]:
             share = _unknown_share(split, words, corpus.roles(side).unknown)  # type: ignore[arg-type]
@@ -78,6 +78,11 @@ def _check_known(corpus: Corpus, sides: int, path: str) -> None:
                     f"{corpus.task}: {share:.1%} become the unknown token or none; is it the tokenizer of "
                     "this model, and of this language?"
                 )
+            if share > WORTH_A_NOTE:
+                notes.append(
+                    f"{share:.1%} of the {side} words in the {name} split are unknown to the tokenizer of {path}"
+                )
+    return notes
 
 
 def _unknown_share(split: Any, side: str, unknown: Sequence[int]) -> float:

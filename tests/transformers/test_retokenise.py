@@ -167,6 +167,20 @@ def test_a_tokenizer_of_another_script_is_refused(folder: Path) -> None:
         retokenised(strange, cls.Options(path=str(folder)), sides=1)
 
 
+def test_many_unknown_words_are_noted(folder: Path) -> None:
+    """One strange word in two is no error, but the corpus says so; a tokenizer that knows all is not mentioned."""
+    plain = hf_tiny.CORPORA["toy-translation"]
+    split = plain.split("train")
+    texts = [tuple(f"{'α' if i % 2 else ''}{word}" for i, word in enumerate(sentence)) for sentence in split.x_text]
+    words = sum(map(len, texts))
+    share = sum(len(sentence) // 2 for sentence in texts) / words
+    options = hf_tiny.REGISTRY.load("models", "hf-seq2seq").Options(path=str(folder))
+    strange = replace(plain, splits={"train": replace(split, x_text=texts)})
+    (note,) = retokenised(strange, options, sides=2).notes
+    assert note.startswith(f"{share:.1%} of the source words in the train split are unknown")
+    assert retokenised(plain, options, sides=2).notes == ()
+
+
 def test_outputs_that_do_not_count_are_not_lost(folder: Path) -> None:
     """A corpus that says which outputs count cannot be cut anew, or given gaps."""
     split = Split(Ragged.of([[4, 5]]), Ragged.of([[6]]), y_at=Ragged.of([[1]]))
