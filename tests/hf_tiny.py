@@ -84,3 +84,23 @@ def save_bert(folder: Path, *, words: tuple[str, ...], mask: bool = True, positi
     config = BertConfig(**sizes, vocab_size=len(vocabulary) + 3, max_position_embeddings=positions, pad_token_id=0)
     BertForMaskedLM(config).save_pretrained(folder)
     return folder
+
+
+def save_t5(folder: Path, *, words: tuple[str, ...]) -> Path:
+    """A tiny T5 with a tokenizer of words and letters: `</s>` is 1, the first of `words` is 2, `<unk>` is last."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    tokens = ["<pad>", "</s>", *words, *letters, *(f"##{letter}" for letter in letters), "<unk>"]
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": len(vocabulary)}
+    config = T5Config(**sizes, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    return folder

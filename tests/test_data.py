@@ -288,3 +288,79 @@ def test_a_batch_depends_on_its_step_alone(task: type) -> None:
     in_order = [orderly(step) for step in range(20)]
     assert all(same(in_order[step], jumping(step)) for step in (17, 3, 18, 0, 11))
     assert not same(training_batches(corpus, seed=2, size=8)(0), in_order[0])
+
+
+# values that are no ids, and outputs that do not count
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys", "sentence"),
+    [
+        ([[1], [2]], [[1], [0.5, 1.7]], r"the output of example 1 has the value 0\.5: it must be whole numbers"),
+        ([[1], [2.0, 1.7]], [[1], [2]], r"the input of example 1 has the value 1\.7: it must be whole numbers"),
+        ([[1]], [[2.0]], r"the output of example 0 has the value 2\.0"),
+        ([[1]], [["a"]], "the output of example 0 has the value 'a'"),
+        ([[1]], [[None]], "the output of example 0 has the value None"),
+        ([[[1, 2], [3, 0]]], [[1]], r"the input of example 0 has shape \(2, 2\): it must be flat"),
+        ([[[1, 2], [3]]], [[1]], "the input of example 0 has rows of different lengths"),
+    ],
+)
+def test_what_is_no_id_is_refused(xs: object, ys: object, sentence: str) -> None:
+    """Nothing is cut to a whole number or flattened; the sentence names the example and the value."""
+    with pytest.raises(CorpusError, match=sentence):
+        Split.of(xs, ys)  # type: ignore[arg-type]
+
+
+def test_ids_of_any_integer_type_are_taken() -> None:
+    """Lists, arrays and tensors of whole numbers, and labels that are true or false."""
+    split = Split.of([np.array([1, 2], np.uint8), torch.tensor([3])], [[True], [np.int32(0)]])  # type: ignore[list-item]
+    assert (split.x.values.tolist(), split.y.values.tolist()) == ([1, 2, 3], [1, 0])
+    with pytest.raises(CorpusError, match="the output of a split is float64"):
+        Split(Ragged.of([[1]]), Ragged(np.array([0.5]), np.array([0, 1])))
+
+
+def test_links_have_three_numbers() -> None:
+    """A list of pairs is not read as something else."""
+    with pytest.raises(CorpusError, match=r"the links of example 0 has shape \(3, 2\)"):
+        Split.of([[1, 2]], [[1, 2]], [[(0, 0), (1, 1), (0, 1)]])  # type: ignore[list-item]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=7).filter(lambda row: row[-1]), min_size=1, max_size=6))
+def test_outputs_stand_where_they_are_predicted(counts: list[list[bool]]) -> None:
+    """The mask of a batch is what was asked for, and the rows it picks are the outputs in order."""
+    places = [[i for i, here in enumerate(row) if here] for row in counts]
+    xs = [list(range(1, len(row) + 1)) for row in counts]
+    ys = [[10 * (i + 1) for i in row] for row in places]
+    split = Split(Ragged.of(xs), Ragged.of(ys), y_at=Ragged.of(places))
+    order = np.arange(len(xs))[::-1].copy()
+    for part, rows in ((split, order), (split.subset(order), np.arange(len(xs)))):
+        batch = part.batch(rows)
+        assert batch.y.shape == batch.x.shape
+        for i, row in enumerate(order):
+            assert batch.y_mask[i, : len(counts[row])].tolist() == counts[row]
+            assert batch.y[i][batch.y_mask[i]].tolist() == ys[row]
+        assert (batch.y[batch.y_mask] == 10 * batch.x[batch.y_mask]).all()
+    assert max(len(group) * split.widths[group].max() * split.x.lengths[group].max()
+               for group in split.by_length(cells=60)) <= 60  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at", "sentence"),
+    [
+        ([[1]], "each output needs an input position"),
+        ([[0, 4]], "y_at of example 0 must be input positions that go up"),
+        ([[2, 1]], "y_at of example 0 must be input positions that go up"),
+        ([[0, 1]], "example 0 has inputs after the position that predicts its last output"),
+    ],
+)
+def test_places_that_cannot_be_are_refused(at: Rows, sentence: str) -> None:
+    """Each output has a position of its own, in order, and the last input predicts."""
+    with pytest.raises(CorpusError, match=sentence):
+        Split(Ragged.of([[1, 2, 3]]), Ragged.of([[1, 2]]), y_at=Ragged.of(at))
+
+
+def test_places_are_for_texts() -> None:
+    """A translator reads its outputs, so that none can be left out."""
+    split = Split(Ragged.of([[1, 2]]), Ragged.of([[1]]), y_at=Ragged.of([[1]]))
+    with pytest.raises(CorpusError, match="has y_at, which is for texts, not translation"):
+        Corpus("t", "translation", {"v": split}, tuple("abc"), tuple("abc"))

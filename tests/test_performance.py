@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from ktiwprobe import Run, agree, train
-from ktiwprobe.data import EOS
+from ktiwprobe import Corpus, Run, Split, agree, train
+from ktiwprobe.data import EOS, TokenRoles
 from ktiwprobe.errors import UnknownNameError, UsageError
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.performance import Performance, _sentences, score_bleu
+from ktiwprobe.performance import Performance, _references, score_bleu, spell
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.training import evaluate
 
@@ -98,8 +99,17 @@ def test_bleu_is_sacrebleus():
 
 def test_pieces_become_text():
     """Pieces are glued where they say where blanks are; words have blanks between them."""
-    assert _sentences([[0, 1, 2]], ["▁a", "b", "▁c"]) == ["ab c"]
-    assert _sentences([[0, 1]], ["a", "b"]) == ["a b"]
+    for tokens, text in ((("▁a", "b", "▁c"), "ab c"), (("a", "b", "c"), "a b c")):
+        corpus = Corpus("t", "translation", {}, tokens, tokens)
+        assert spell([[0, 1, 2]], corpus) == [text]
+
+
+def test_the_reference_loses_its_end_and_nothing_else():
+    """The last token of an output is dropped if it is the end symbol of this corpus, whatever its id, and only then."""
+    tokens = ("<pad>", "</s>", "a", "b")
+    split = Split.of([[2], [2]], [[2, 3, 1], [3, 2]])
+    corpus = Corpus("t", "translation", {"v": split}, tokens, tokens, target_roles=TokenRoles((0, 1)))
+    assert [*_references(split.batch(np.array([0, 1])), corpus)] == [[2, 3], [3, 2]]
 
 
 def test_who_cannot_translate_is_told(over, tmp_path):

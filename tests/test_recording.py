@@ -11,8 +11,8 @@ import torch
 
 import ktiwprobe
 import tiny
-from ktiwprobe import Recorder, agree, build_registry, extract, probe
-from ktiwprobe.corpora import load_corpus, save_corpus
+from ktiwprobe import Batch, Recorder, agree, build_registry, extract, probe
+from ktiwprobe.corpora import corpus_of, load_corpus, save_corpus
 from ktiwprobe.errors import ContractError, CorpusError, KtiwprobeError, OptionError, RunError, UsageError
 from ktiwprobe.probes import log_odds
 from ktiwprobe.recording import recorded_sentences
@@ -256,3 +256,15 @@ def test_a_step_is_due_as_the_schedule_says() -> None:
     for schedule in ("log", "paper-translation", "every:7", "0,3,99"):
         due = {step for step in range(301) if is_due(schedule, step)}
         assert due | {300} == steps_of(schedule, 300)
+
+
+def test_a_batch_whose_outputs_have_gaps_is_refused() -> None:
+    """Without their places they would be probed as other outputs; padding on the left of both sides is only padding."""
+    x, mask = torch.tensor([[1, 2, 3, 4]]), torch.ones(1, 4, dtype=torch.bool)
+    gaps = torch.tensor([[False, False, True, True]])
+    with pytest.raises(CorpusError, match="example 0 of the batch to probe has outputs that do not count"):
+        corpus_of(Batch(x, mask, torch.tensor([4]), x, gaps), task="t")
+    split = corpus_of(Batch(x, gaps, torch.tensor([2]), x, gaps), task="t").split("validation")
+    assert (split.x[0].tolist(), split.y[0].tolist()) == ([3, 4], [3, 4])
+    with pytest.raises(CorpusError, match=r"the output of example 0 has the value 0\.5"):
+        corpus_of(Batch(x, mask, torch.tensor([4]), torch.tensor([[0.5]]), mask[:, :1]), task="t")

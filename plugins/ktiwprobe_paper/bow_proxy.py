@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, NeuralModel, option
+from ktiwprobe.scoring import nll_of_shared_logits
 
 BLOCK = 2**22  # logits at a time
 
@@ -83,7 +84,7 @@ class BowProxy(NeuralModel):
         mean = (self.embed(batch.x) * seen).sum(1) / seen.sum(1)  # (B, d)
         bias = None if self.output.bias is None else _rows(self.output.bias)
         logits = F.linear(mean, _rows(self.output.weight), bias)
-        return -logits.log_softmax(-1).gather(1, batch.y).masked_fill(~batch.y_mask, 0), logits
+        return nll_of_shared_logits(logits, batch.y).masked_fill(~batch.y_mask, 0), logits
 
 
 def _rows(weight: Tensor) -> Tensor:

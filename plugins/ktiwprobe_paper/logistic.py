@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ktiwprobe import Batch, Corpus, Split, option
 from ktiwprobe.errors import CorpusError
+from ktiwprobe.scoring import nll_of_log_odds
 from ktiwprobe_paper.ibm1 import Table, bags, training_split
 
 SWEEP = tuple(10 ** (half / 2) for half in range(-10, 9))  # C, the inverse of the L2 penalty: 1e-5 to 1e4
@@ -82,7 +82,7 @@ class LogisticRegression:
         votes = self._votes(batch).masked_fill(~batch.x_mask, 0)
         score = votes.sum(1, keepdim=True) / batch.x_mask.sum(1, keepdim=True) + self.bias.item()  # (B, 1)
         right = (score > 0) == (batch.y == 1)
-        return right.sum(), batch.y_mask.sum(), F.softplus(-score * (2 * batch.y - 1)).sum()
+        return right.sum(), batch.y_mask.sum(), nll_of_log_odds(score * (2 * batch.y - 1)).sum()
 
     def beta(self, batch: Batch) -> Tensor:
         """Log-odds of the label by one word alone: (2y - 1) w[x_l]. (B, 1, L)"""

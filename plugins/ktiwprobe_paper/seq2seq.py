@@ -14,13 +14,13 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.data import BOS
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.probes import delta_by_definition, log_odds
+from ktiwprobe.scoring import nll_of_logits
 from ktiwprobe_paper.decoding import Step, beam_search, greedy
 from ktiwprobe_paper.drawing import redraw
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds
@@ -148,7 +148,7 @@ class Seq2Seq(TorchModel):
     def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
         """Mean -log p over the real outputs."""
         return (
-            F.cross_entropy(*self._real_outputs(batch, attend))
+            nll_of_logits(*self._real_outputs(batch, attend), reduction="mean")
             if batch.y.is_cpu
             else super().loss(batch, attend=attend)
         )
@@ -158,7 +158,7 @@ class Seq2Seq(TorchModel):
         if not batch.y.is_cpu:
             return super().evaluate(batch, attend=attend)
         logits, y = self._real_outputs(batch, attend)
-        return (logits.argmax(-1) == y).sum(), batch.y_mask.sum(), F.cross_entropy(logits, y, reduction="sum")
+        return (logits.argmax(-1) == y).sum(), batch.y_mask.sum(), nll_of_logits(logits, y, reduction="sum")
 
     def _real_outputs(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits and ids of the N real outputs: on a CPU the product to V is worth sparing padding. (N, V), (N,)"""

@@ -40,7 +40,8 @@ class HfClassifier(HfModel):
 
     def settle(self) -> None:
         """Which position the head reads: that whose last states move the output."""
-        network, states = self.network, []
+        network: Any = self.network
+        states: list[Tensor] = []
         hook = network.base_model.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
         try:
             with torch.enable_grad(), evaluating(network), watching(network):

@@ -67,7 +67,7 @@ class HfCausalLm(HfLanguageModel):
         """A network whose positions do not look ahead."""
         check_causal(options)
         for name, split in corpus.splits.items():
-            if isinstance(split, Split) and not np.array_equal(split.x.lengths, split.y.lengths):
+            if isinstance(split, Split) and not np.array_equal(split.x.lengths, split.widths):
                 raise CorpusError(
                     f"the {name} split of task {corpus.task} has texts whose outputs are not one for each position: "
                     "each y must be the token after its x"

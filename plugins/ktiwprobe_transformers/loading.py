@@ -33,11 +33,24 @@ def load_tokenizer(path: str, *, remote_code: bool) -> Any:
     check_folder(path)
     try:
         tokenizer = _fetch(path, lambda **where: AutoTokenizer.from_pretrained(path, **where), remote_code)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, ImportError) as error:
         raise OptionError(
             f"{path} has no tokenizer that can be read ({_short(error)}): add its tokenizer.json"
         ) from error
+    if not _has_words(tokenizer):
+        raise OptionError(
+            f"{path} has no tokenizer files, and the {type(tokenizer).__name__} made without them knows no word: add "
+            "its tokenizer.json, or the vocabulary it was saved with"
+        )
     return tokenizer
+
+
+def _has_words(tokenizer: Any) -> bool:
+    """Whether a tokenizer knows any token that is not special and not a mere sign of a blank."""
+    special = set(tokenizer.all_special_ids)
+    if len(tokenizer) > len(special) + 2:  # large vocabularies are not listed for this
+        return True
+    return any(text.strip("▁Ġ ") for text, i in tokenizer.get_vocab().items() if i not in special)
 
 
 def load_network(

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
 from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
 from ktiwprobe.probing import evaluating
+from ktiwprobe.scoring import nll_of_logits
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
@@ -149,7 +150,8 @@ class HfModel(TorchModel):
         """What to do at each chosen layer under `attend`, broadcastable to (B, S, T, L)."""
         if attend is not None and attend.dim() < 4:
             attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape)
-        rows, found, start = self.rows(batch), {}, 0
+        rows, start = self.rows(batch), 0
+        found: dict[Key, Force] = {}
         for place in self.places:
             end = start + len(place.heads)
             part = attend if attend is None or attend.shape[1] == 1 else attend[:, start:end]
@@ -258,8 +260,7 @@ class HfModel(TorchModel):
         """Mean -log p over the real outputs."""
         if attend is not None:
             return super().loss(batch, attend=attend)
-        nll = F.cross_entropy(self.logits(batch).flatten(0, 1), batch.y.flatten(), reduction="none")
-        return nll[batch.y_mask.flatten()].mean()
+        return nll_of_logits(self.logits(batch), batch.y)[batch.y_mask].mean()
 
     @torch.no_grad()
     def beta(self, batch: Batch) -> Tensor:
@@ -334,8 +335,8 @@ def embeddings_of_ids(model: HfModel) -> list[nn.Module]:
         if ids is None or ids.shape != batch.x.shape or not torch.equal(ids, batch.x):
             return
         # Some tables of positions are given the ids too, and read nothing but their shape.
-        along = F.cosine_similarity(output.flatten(0, 1), F.embedding(ids, module.weight).flatten(0, 1))  # type: ignore[arg-type]
-        if output.shape[:2] == ids.shape and (along > 0.999).all():
+        words = F.embedding(ids, module.weight)  # type: ignore[arg-type]
+        if output.shape == words.shape and (F.cosine_similarity(output, words, dim=-1) > 0.999).all():
             tables[module] = None
 
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ktiwprobe import Corpus, Split
-from ktiwprobe.data import Ragged, each_token_a_word
+from ktiwprobe.data import Ragged, TokenRoles, each_token_a_word
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_transformers.loading import load_tokenizer, quiet
 from ktiwprobe_transformers.networks import limit_of, pretrained_config
@@ -23,6 +23,7 @@ from ktiwprobe_transformers.networks import limit_of, pretrained_config
 Sentence = tuple[str, ...]
 Encoded = tuple[Ragged, Ragged]  # ids, and the word that each is of
 GROUP = 1000  # sentences tokenised at a time
+MOST_UNKNOWN, WORTH_A_NOTE = 0.95, 0.05  # shares of words that are unknown to a tokenizer
 
 
 def retokenised(corpus: Corpus, options: Any, *, sides: int, special: bool = True) -> Corpus:
@@ -39,10 +40,61 @@ def retokenised(corpus: Corpus, options: Any, *, sides: int, special: bool = Tru
                 f"the {name} split of task {corpus.task} is an endless stream of ids: a model with a tokenizer of its "
                 "own needs a finite one"
             )
+        if split.y_at is not None:
+            raise CorpusError(
+                f"the {name} split of task {corpus.task} says which of its outputs count (y_at), and another tokenizer "
+                "would lose that: use a model that reads the task's own tokens"
+            )
         splits[name] = _split(corpus, split, tokenizer, sides=sides, special=special)
-    return replace(
-        corpus, splits=splits, source_tokens=tokens, target_tokens=tokens if sides == 2 else corpus.target_tokens
-    )
+    roles = roles_of(tokenizer)
+    new: dict[str, Any] = {"splits": splits, "source_tokens": tokens, "source_roles": roles}
+    if sides == 2:
+        new |= {"target_tokens": tokens, "target_roles": roles}
+    made = replace(corpus, **new)
+    return replace(made, notes=(*corpus.notes, *_check_known(made, sides, str(options.path))))
+
+
+def roles_of(tokenizer: Any) -> TokenRoles:
+    """Which ids of a pretrained tokenizer are special, and its own way from ids to text."""
+    unknown = tokenizer.unk_token_id
+    kept = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}  # GPT-2 has one token for all
+    no_word = sorted(i for i in set(tokenizer.all_special_ids) if i != unknown or i in kept)
+
+    def decode(ids: Sequence[int]) -> str:
+        return str(tokenizer.decode(list(ids)))
+
+    return TokenRoles(tuple(no_word), () if unknown is None else (unknown,), decode=decode)
+
+
+def _check_known(corpus: Corpus, sides: int, path: str) -> list[str]:
+    """Notes on words that a tokenizer does not know; one that knows hardly any is refused."""
+    notes = []
+    for name, split in corpus.splits.items():
+        for side, words in (("source", "x"), ("target", "y"))[:sides]:
+            share = _unknown_share(split, words, corpus.roles(side).unknown)  # type: ignore[arg-type]
+            if share > MOST_UNKNOWN:
+                raise CorpusError(
+                    f"the tokenizer of {path} knows {1 - share:.1%} of the {side} words in the {name} split of task "
+                    f"{corpus.task}: {share:.1%} become the unknown token or none; is it the tokenizer of "
+                    "this model, and of this language?"
+                )
+            if share > WORTH_A_NOTE:
+                notes.append(
+                    f"{share:.1%} of the {side} words in the {name} split are unknown to the tokenizer of {path}"
+                )
+    return notes
+
+
+def _unknown_share(split: Any, side: str, unknown: Sequence[int]) -> float:
+    """The share of words that have no token but the unknown one."""
+    ids, words, text = (getattr(split, name) for name in (side, f"{side}_words", f"{side}_text"))
+    total = sum(len(sentence) for sentence in text) if text is not None else 0
+    if not total:
+        return 0.0
+    known = (words.values >= 0) & ~np.isin(ids.values, unknown)
+    sentence = np.repeat(np.arange(len(ids)), ids.lengths)[known]
+    number = words.values[known].astype(np.int64)
+    return 1 - len(np.unique(sentence * (number.max(initial=0) + 1) + number)) / total
 
 
 def token_texts(tokenizer: Any, size: int) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from torch import nn
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.models.auto import modeling_auto as auto
 
-from ktiwprobe import Batch, Corpus, Recorder
-from ktiwprobe.errors import PluginError, UsageError
+from ktiwprobe import Batch, Corpus, Recorder, Split
+from ktiwprobe.errors import CorpusError, PluginError, UsageError
 from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.classifier import HfClassifier
 from ktiwprobe_transformers.forcing import SUPPORTED
@@ -42,6 +42,8 @@ def as_model(network: nn.Module, *, site: str | None = None, tokenizer: Any = No
         )
     classifies = found is HfClassifier
     config: Any = network.config
+    if classifies:
+        _refuse_regression(network, config)
     V = int(config.num_labels if classifies else config.get_text_config().vocab_size)
     with evaluating(network):  # sites are found by a small pass
         model = found(network, found.Options(site=site, memory=memory), V=V)
@@ -130,8 +132,30 @@ def make_recorder(model: HfModel, probe_set: Any, tokenizer: Any, about: dict[st
     """A recorder of the model over the probe set, named after the network unless told otherwise."""
     about = {"model": type(model.network).__name__, "task": "traced", **about}
     if isinstance(probe_set, (Corpus, Batch)):
+        if isinstance(probe_set, Corpus) and not isinstance(model, HfCausalLm):
+            _refuse_places(probe_set, type(model).__name__)
         return Recorder(probe_set, **about)
     return Recorder(as_corpus(probe_set, model, tokenizer, task=about["task"]), **about)
+
+
+def _refuse_regression(network: nn.Module, config: Any) -> None:
+    """A network that predicts numbers, or several labels at once, has no one right output to probe."""
+    kind = getattr(config, "problem_type", None)
+    if config.num_labels == 1 or kind in ("regression", "multi_label_classification"):
+        what = "multi-label classification" if kind == "multi_label_classification" else "regression"
+        raise PluginError(
+            f"{type(network).__name__} is for {what} (num_labels={config.num_labels}, problem_type={kind}): only "
+            "classifiers that choose one of several labels can be probed"
+        )
+
+
+def _refuse_places(corpus: Corpus, name: str) -> None:
+    for split, part in corpus.splits.items():
+        if isinstance(part, Split) and part.y_at is not None:
+            raise CorpusError(
+                f"split {split!r} of the probe set has y_at, an input position for each output, and {name} does not "
+                "predict the next token at each position: pass it without"
+            )
 
 
 def _flat(names: Any) -> set[str]:

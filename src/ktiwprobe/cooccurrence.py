@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.data import SPECIALS, Corpus, Ragged, Split
+from ktiwprobe.data import Corpus, Ragged, Split
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -52,7 +53,7 @@ def table_to_show(corpus: Corpus, words: int) -> Table:
     """
     split = training_examples(corpus)
     C = count(split, corpus.source_size, corpus.target_size)
-    known = np.arange(len(SPECIALS) if _has_specials(corpus.source_tokens) else 0, corpus.source_size)
+    known = np.setdiff1d(np.arange(corpus.source_size), corpus.roles("source").special)
     seen = np.bincount(split.x.values, minlength=corpus.source_size)
     known = known[seen[known] > 0]
     trans = C.multiply(1 / np.maximum(C.sum(1), 1e-300)[:, None]).tocsr()
@@ -60,18 +61,14 @@ def table_to_show(corpus: Corpus, words: int) -> Table:
         inputs, outputs = _telling(trans, C, known, words), np.arange(corpus.target_size)
     else:
         frequent = known[np.argsort(-seen[known], kind="stable")][:words]
-        inputs, outputs = _paired(trans, C, frequent, _has_specials(corpus.target_tokens))
+        inputs, outputs = _paired(trans, C, frequent, corpus.roles("target").special)
     return Table(trans[inputs][:, outputs].toarray(), inputs, outputs)
 
 
-def _has_specials(tokens: Any) -> bool:
-    return tuple(tokens[: len(SPECIALS)]) == SPECIALS
-
-
-def _paired(trans: Any, C: Any, inputs: Ids, specials: bool) -> tuple[Ids, Ids]:
+def _paired(trans: Any, C: Any, inputs: Ids, special: Sequence[int]) -> tuple[Ids, Ids]:
     """Inputs, those that tell most of some output first, and the outputs that they tell most of, in that order."""
     told = _told(trans[inputs].toarray(), C)
-    told[:, : len(SPECIALS) if specials else 0] = 0
+    told[:, list(special)] = 0
     order = np.argsort(-told.max(1), kind="stable")
     return inputs[order], np.array(list(dict.fromkeys(told[order].argmax(1).tolist())))
 

@@ -1,49 +1,33 @@
-"""Sentences as ids and as text, whole corpora, and batches of them; padding and masks are made here and nowhere else.
-
-A corpus is a few flat integer arrays with offsets, never a list of objects: a batch is one gather.
-"""
+"""Whole corpora: their splits, what their ids mean, and the batches that a training takes from them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ktiwprobe.batch import Batch as Batch
 from ktiwprobe.errors import CorpusError, UnknownNameError
+from ktiwprobe.fingerprints import digest_further, short_digest
 from ktiwprobe.ragged import Lazy as Lazy
 from ktiwprobe.ragged import Ragged as Ragged
 from ktiwprobe.ragged import words_of_tokens
+from ktiwprobe.split import Split as Split
+from ktiwprobe.tokens import BOS as BOS
+from ktiwprobe.tokens import EOS as EOS
+from ktiwprobe.tokens import PAD as PAD
+from ktiwprobe.tokens import SPECIALS as SPECIALS
+from ktiwprobe.tokens import UNK as UNK
+from ktiwprobe.tokens import TokenRoles as TokenRoles
+from ktiwprobe.tokens import usual_roles
 
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Sentences padded to one length; the masks are True on real positions.
-
-    `y` is the output without a start symbol (a model shifts it itself), or a classifier's label, T = 1.
-    """
-
-    x: Tensor  # (B, L) input ids
-    x_mask: Tensor  # (B, L)
-    x_lengths: Tensor  # (B,) always on the CPU
-    y: Tensor  # (B, T) output ids
-    y_mask: Tensor  # (B, T)
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch with its tensors on `device`; the lengths stay on the CPU."""
-        moved = {name: getattr(self, name).to(device) for name in ("x", "x_mask", "y", "y_mask")}
-        return replace(self, **moved)
+Side = Literal["source", "target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,88 +51,6 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """A finite part of a corpus.
-
-    Words are what people align and what differently tokenised corpora share. They are no part of a fingerprint: a
-    model reads ids, and a run stays what it is when its task learns to tell its words.
-    """
-
-    x: Ragged
-    y: Ragged
-    links: Ragged | None = None  # cells (t, l, sure), where the alignment is known
-    x_words: Ragged | None = None  # the word that each token is of, counted from 0 in its sentence; -1: of none (<s>)
-    y_words: Ragged | None = None
-    x_text: Sequence[tuple[str, ...]] | None = None  # the words of each sentence as they were, before <unk> and pieces
-    y_text: Sequence[tuple[str, ...]] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        xs: Sequence[Sequence[int]],
-        ys: Sequence[Sequence[int]],
-        links: Sequence[Sequence[tuple[int, int, int]]] | None = None,
-    ) -> Split:
-        """A split from lists of ids; `links` are (t, l, 1 if sure else 0), or None where no alignment is known."""
-        return cls(Ragged.of(xs), Ragged.of(ys), None if links is None else Ragged.of(links, width=(3,)))
-
-    def __post_init__(self) -> None:
-        texts = ("source texts", self.x_text), ("target texts", self.y_text)
-        for what, other in (("outputs", self.y), ("lists of links", self.links), *texts):
-            if other is not None and len(other) != len(self.x):
-                raise CorpusError(f"a split has {len(self.x)} inputs and {len(other)} {what}: they must be as many")
-        for side, rows in (("input", self.x), ("output", self.y)):
-            if len(rows) and rows.lengths.min() == 0:
-                empty = int(rows.lengths.argmin())
-                raise CorpusError(f"example {empty} has an empty {side}: drop it, every sentence needs a token")
-        for side, rows, words in (("input", self.x, self.x_words), ("output", self.y, self.y_words)):
-            if words is not None and not np.array_equal(words.offsets, rows.offsets):
-                raise CorpusError(f"the {side} words of a split do not match its tokens: each token needs a number")
-        self._check_links()
-
-    def _check_links(self) -> None:
-        if self.links is not None:
-            row = np.repeat(np.arange(len(self)), self.links.lengths)
-            t_and_l, ends = self.links.values[:, :2], np.stack([self.y.lengths, self.x.lengths], 1)[row]
-            outside = ((t_and_l < 0) | (t_and_l >= ends)).any(1)
-            if outside.any():
-                raise CorpusError(f"example {row[outside.argmax()]} has a link to a position that it does not have")
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """The chosen examples, padded, on the CPU."""
-        x, x_mask = self.x.padded(rows)
-        y, y_mask = self.y.padded(rows)
-        lengths = self.x.lengths[rows]
-        return Batch(*(torch.from_numpy(array) for array in (x, x_mask, lengths, y, y_mask)))
-
-    def by_length(self, *, cells: int = 16384, most: int = 256) -> Iterator[NDArray[np.int64]]:
-        """Rows of similar length, a group at most `most` of them and `cells` T x L cells (after padding), or one."""
-        order = np.lexsort((self.y.lengths, self.x.lengths))
-        start = 0
-        while start < len(order):
-            group = order[start : start + most]
-            longest_y = np.maximum.accumulate(self.y.lengths[group])  # x is sorted: its longest is the last
-            padded = np.arange(1, len(group) + 1) * self.x.lengths[group] * longest_y
-            fits = int(np.searchsorted(padded, cells, side="right"))
-            yield order[start : start + max(1, fits)]
-            start += max(1, fits)
-
-    def subset(self, rows: NDArray[np.int64]) -> Split:
-        """The chosen examples as a split of their own, in the order given."""
-        parts: dict[str, Any] = {}
-        for name in ("x", "y", "links", "x_words", "y_words"):
-            part = getattr(self, name)
-            parts[name] = None if part is None else part.take(rows)
-        for name in ("x_text", "y_text"):
-            text = getattr(self, name)
-            parts[name] = None if text is None else Lazy(rows, text.__getitem__)
-        return Split(**parts)
-
-
-@dataclass(frozen=True, eq=False)
 class Corpus:
     """What a task loads: finite splits or streams, and what the ids mean."""
 
@@ -158,10 +60,14 @@ class Corpus:
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
     notes: tuple[str, ...] = ()  # what a user should know of how it was made: what was left out, and why
+    source_roles: TokenRoles | None = None  # which input ids are special; None: see `usual_roles`
+    target_roles: TokenRoles | None = None
 
     def __post_init__(self) -> None:
         sides = (("x", "input", self.source_size), ("y", "output", self.target_size))
         for name, split in self.splits.items():
+            if isinstance(split, Split) and split.y_at is not None and self.kind != "text":
+                raise CorpusError(f"split {name!r} of task {self.task} has y_at, which is for texts, not {self.kind}")
             for side, what, size in sides if isinstance(split, Split) else ():
                 ids = getattr(split, side).values
                 if len(ids) and not 0 <= ids.min() <= ids.max() < size:
@@ -184,6 +90,19 @@ class Corpus:
     def joint(self) -> bool:
         """Whether input and output share one vocabulary, so that they may share embeddings."""
         return self.source_tokens is self.target_tokens
+
+    def roles(self, side: Side) -> TokenRoles:
+        """Which ids of a side are special, and how its tokens join to text: the one place to ask."""
+        given = self.source_roles if side == "source" else self.target_roles
+        return self._usual_roles[side] if given is None else given
+
+    @cached_property
+    def _usual_roles(self) -> dict[Side, TokenRoles]:
+        labels = self.kind == "classification"
+        return {
+            "source": usual_roles(self.source_tokens),
+            "target": TokenRoles() if labels else usual_roles(self.target_tokens),
+        }
 
     def split(self, name: str) -> Split:
         """A finite split that has examples."""
@@ -211,7 +130,14 @@ class Corpus:
         """A hash of each finite split with the vocabulary: equal if and only if the same cells are compared."""
         vocabulary = json.dumps([list(self.source_tokens), list(self.target_tokens)]).encode()
         finite = {name: split for name, split in self.splits.items() if isinstance(split, Split)}
-        return {name: _hash([vocabulary, *_bytes(split)]) for name, split in finite.items()}
+        return {
+            name: short_digest([vocabulary, *split.parts(), *filter(None, self.further(name))])
+            for name, split in finite.items()
+        }
+
+    def further(self, split: str) -> list[bytes]:
+        """Hashes of the fields that a subclass of Corpus and of Split adds; empty where there are none."""
+        return [digest_further(self, Corpus), digest_further(self.splits[split], Split)]
 
 
 @dataclass(frozen=True)
@@ -233,22 +159,25 @@ def statistics(corpus: Corpus) -> dict[str, float]:
     for name in ("train", "validation"):
         split = corpus.split(name)
         found[f"{name} examples"] = len(split)
-        found[f"{name} length"] = float(np.median(split.x.lengths)) - 2  # <s> and </s> do not count
+        found[f"{name} length"] = _median_length(split.x, corpus.roles("source"))
         if corpus.kind == "translation":
-            found[f"{name} target length"] = float(np.median(split.y.lengths)) - 1
+            found[f"{name} target length"] = _median_length(split.y, corpus.roles("target"))
     return {**found, "vocabulary": corpus.source_size}
 
 
+def _median_length(rows: Ragged, roles: TokenRoles) -> float:
+    """Tokens of words in the median row: <s>, </s> and their like do not count."""
+    return float(np.median(np.add.reduceat(roles.is_word(rows.values), rows.offsets[:-1], dtype=np.int64)))
+
+
 def each_token_a_word(corpus: Corpus) -> Corpus:
-    """The corpus with its words told, where every token but <s> and </s> is a word, and so is a label."""
-    ends = (PAD, BOS, EOS)
+    """The corpus with its words told, where every token but <s>, </s> and their like is a word, and so is a label."""
+    source, target = corpus.roles("source").no_word, corpus.roles("target").no_word
     splits: dict[str, Split | Stream] = dict(corpus.splits)
     for name, split in corpus.splits.items():
         if isinstance(split, Split):
-            x_words, x_text = words_of_tokens(split.x, corpus.source_tokens, ends)
-            y_words, y_text = words_of_tokens(
-                split.y, corpus.target_tokens, ends if corpus.kind == "translation" else ()
-            )
+            x_words, x_text = words_of_tokens(split.x, corpus.source_tokens, source)
+            y_words, y_text = words_of_tokens(split.y, corpus.target_tokens, target)
             splits[name] = replace(split, x_words=x_words, y_words=y_words, x_text=x_text, y_text=y_text)
     return replace(corpus, splits=splits)
 
@@ -276,18 +205,3 @@ def training_batches(corpus: Corpus, *, seed: int, size: int) -> Callable[[int],
         return split.batch(order[epoch][index * size : (index + 1) * size])
 
     return batch
-
-
-def _bytes(split: Split) -> Iterable[bytes]:
-    for part in (split.x, split.y, split.links):
-        if part is not None:
-            yield np.ascontiguousarray(part.values, np.int64).tobytes()
-            yield np.ascontiguousarray(part.offsets, np.int64).tobytes()
-
-
-def _hash(parts: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()[:16]

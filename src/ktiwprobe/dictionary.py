@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.data import SPECIALS, Corpus, Ragged, Split
+from ktiwprobe.data import Corpus, Ragged, Split
 from ktiwprobe.errors import CorpusError, UnknownNameError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.progress import SILENT, Progress
@@ -36,7 +36,6 @@ MEANING = (
     "Outputs are ranked by lift (×): p divided by the base rate, which is the mean of that probability over all "
     "input words of the same sentences; the lift of rare pairs is pulled towards 1."
 )
-SPECIAL = frozenset({*SPECIALS, "<mask>", "<|endoftext|>", "[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"})
 EVEN = 1 + 1e-6  # a lift up to which the word makes no difference but for rounding
 STARTS = ("▁", "Ġ")  # with which SentencePiece and byte-level BPE begin a word
 Ints = NDArray[np.int64]
@@ -68,13 +67,12 @@ def look_up(
 def is_word(corpus: Corpus, part: Split, side: str) -> NDArray[np.bool_]:
     """Which tokens of the `x` or `y` of a split are of a word, and not <s>, </s>, <unk> ...; a label always is.
 
-    As the split says (`x_words`), else by the names of special tokens. (cells,)
+    By what the corpus knows of its ids and, where the split has words, by those too. (cells,)
     """
     ids: Ragged = getattr(part, side)
     if side == "y" and corpus.kind == "classification":
         return np.ones(len(ids.values), bool)
-    tokens = corpus.source_tokens if side == "x" else corpus.target_tokens
-    special = np.isin(ids.values, [i for i, token in enumerate(tokens) if token in SPECIAL])
+    special = np.isin(ids.values, corpus.roles("source" if side == "x" else "target").special)
     words: Ragged | None = getattr(part, f"{side}_words")
     known = words is not None and bool((words.values >= 0).any())
     return ~special & (words.values >= 0) if words is not None and known else ~special

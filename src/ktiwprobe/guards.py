@@ -237,7 +237,7 @@ class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
             high, low = same.amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
             flipped = (high + low - own).masked_fill(~legal, 0)  # the highest weight becomes the lowest
             flipped = flipped * (same.sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12))
-            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1)
+            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1) & forced.batch.y_mask
             for copy in forced.copies_of(k):
                 given = forced.given[copy].flatten(1, 2)  # (B, S * T, L): rows that are not the model's own doing
                 clash = (own.unsqueeze(2) - given.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)

@@ -19,6 +19,7 @@ from ktiwprobe.attend import allowed, by_site, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.probes import _differentiable_rnn, _gradient, _need, log_odds, pooled, uses
+from ktiwprobe.scoring import nll_of_log_odds
 
 TOLERANCE = 1e-4  # of the gap
 MOST = 500  # tries
@@ -117,7 +118,7 @@ def _objective(model: Any, batch: Batch, seen: Tensor, *, sites: bool) -> Callab
         attend = weights.detach().requires_grad_()
         with torch.enable_grad(), _differentiable_rnn(batch):
             gamma = log_odds(model.trace(batch, attend=attend if sites else attend.squeeze(1), **once), batch)
-            loss = F.softplus(-gamma.float()).masked_fill(~batch.y_mask, 0)  # -log p
+            loss = nll_of_log_odds(gamma.float()).masked_fill(~batch.y_mask, 0)
             slope = _gradient(loss.sum(), attend, keep=False)
         if slope is None:
             raise ContractError(

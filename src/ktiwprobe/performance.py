@@ -6,11 +6,12 @@ measured from the checkpoints that are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from ktiwprobe import storage
+from ktiwprobe.data import Batch, Corpus
 from ktiwprobe.errors import KtiwprobeError, RunError, UnknownNameError, UsageError
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.progress import SILENT, Progress
@@ -21,7 +22,6 @@ from ktiwprobe.training import EVALUATED_CELLS, evaluate
 MEASURES = (*LOGGED, "bleu")
 BEAM, LIMIT = 5, 100  # of translations to be judged: beams, and pieces at most
 TRANSLATED = 64  # sentences at a time
-BLANK = "▁"  # what stands for a blank in SentencePiece's pieces
 
 
 class Performance:
@@ -93,9 +93,8 @@ class Performance:
         self.progress.begin(f"{self.run.name}: BLEU@{step}", len(self.extractor.part), unit="sentences")
         try:
             for batch in self.extractor.batches(cells=EVALUATED_CELLS, most=TRANSLATED):
-                said += _sentences(model.translate(batch, beam=BEAM, limit=LIMIT), corpus.target_tokens)
-                right += _sentences((y[m][:-1].tolist() for y, m in zip(batch.y, batch.y_mask, strict=True)),
-                                    corpus.target_tokens)  # fmt: skip
+                said += spell(model.translate(batch, beam=BEAM, limit=LIMIT), corpus)
+                right += spell(_references(batch, corpus), corpus)
                 self.progress.advance(len(said))
         finally:
             self.progress.end()
@@ -111,10 +110,17 @@ def score_bleu(said: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
     return {"bleu": float(score), "signature": str(metric.get_signature())}
 
 
-def _sentences(rows: Iterable[Sequence[int]], tokens: Sequence[str]) -> list[str]:
-    """Ids as text: SentencePiece's pieces put together, words with blanks between them."""
-    glue = "" if any(token.startswith(BLANK) for token in tokens) else " "
-    return [glue.join(tokens[i] for i in row).replace(BLANK, " ").strip() for row in rows]
+def spell(rows: Iterable[Sequence[int]], corpus: Corpus) -> list[str]:
+    """Output ids as text, in the way of the corpus's tokenizer."""
+    roles = corpus.roles("target")
+    return [roles.text(row, corpus.target_tokens) for row in rows]
+
+
+def _references(batch: Batch, corpus: Corpus) -> Iterator[list[int]]:
+    """The right output of each sentence without the symbols that are of no word, such as the end."""
+    roles = corpus.roles("target")
+    for y, real in zip(batch.y.cpu().numpy(), batch.y_mask.cpu().numpy(), strict=True):
+        yield y[real & roles.is_word(y)].tolist()
 
 
 def _stored(path: Any) -> dict[str, Any]:

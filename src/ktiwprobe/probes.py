@@ -17,25 +17,10 @@ from torch import Tensor
 from ktiwprobe.attend import allowed, by_site, one_hot, uniform
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError
-from ktiwprobe.protocols import Trace
+from ktiwprobe.scoring import log_odds as log_odds
 
 P = TypeVar("P", bound=Callable[..., Tensor])
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
-
-
-def log_odds(trace: Trace, batch: Batch) -> Tensor:
-    """γ of the correct output: log p(y_t) / (1 - p(y_t)) = logit_y - logsumexp(the other logits). (B, T)
-
-    Ranked instead of p or log p, which saturate in float32: two rows that are both "certain" would tie.
-    """
-    if trace.scores is not None:
-        return trace.scores
-    if trace.logits is None:
-        raise ContractError("a trace has neither logits nor scores: return one of them")
-    y, logits = batch.y.unsqueeze(-1), trace.logits
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    others = logits.scatter(-1, y, -torch.inf)
-    return logits.gather(-1, y).squeeze(-1) - others.logsumexp(-1)
 
 
 def pooled(over_inputs: str, over_outputs: str) -> Callable[[P], P]:

@@ -10,6 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ktiwprobe.errors import CorpusError
+
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -19,11 +21,13 @@ class Ragged:
     offsets: NDArray[np.int64]  # (rows + 1,)
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[Any] | NDArray[Any]], *, width: tuple[int, ...] = ()) -> Ragged:
-        """Lay `rows` end to end; `width` is the shape of one cell."""
+    def of(
+        cls, rows: Sequence[Sequence[Any] | NDArray[Any]], *, width: tuple[int, ...] = (), what: str = "row"
+    ) -> Ragged:
+        """Lay `rows` of integers end to end; `width` is the shape of one cell, `what` the rows are called in errors."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
-        filled = [np.asarray(row, np.int64).reshape(-1, *width) for row in rows]
+        filled = [_integers(row, number, width, what) for number, row in enumerate(rows)]
         return cls(np.concatenate(filled) if filled else np.zeros((0, *width), np.int64), offsets)
 
     @cached_property
@@ -63,6 +67,26 @@ class Ragged:
         moved = np.arange(len(self)) * (len(first) + len(last)) + len(first)
         values[np.arange(len(self.values)) + np.repeat(moved, self.lengths)] = self.values
         return Ragged(values, offsets)
+
+
+def _integers(row: Sequence[Any] | NDArray[Any], number: int, width: tuple[int, ...], what: str) -> NDArray[np.int64]:
+    """A row as an array, or a sentence that says which value of which example cannot be one."""
+    try:
+        values = np.asarray(row)
+    except ValueError as error:
+        raise CorpusError(f"the {what} of example {number} has rows of different lengths: pass a flat list") from error
+    if not values.size:
+        return np.zeros((0, *width), np.int64)
+    if values.ndim != 1 + len(width) or values.shape[1:] != width:
+        shape = f"{len(values)} x {'x'.join(map(str, width))}" if width else "flat"
+        raise CorpusError(f"the {what} of example {number} has shape {values.shape}: it must be {shape}")
+    if values.dtype.kind not in "iub":
+        flat = values.ravel().tolist()
+        worst = next((v for v in flat if not (isinstance(v, float) and v.is_integer())), flat[0])
+        raise CorpusError(
+            f"the {what} of example {number} has the value {worst!r}: it must be whole numbers, as ids are"
+        )
+    return values.astype(np.int64, copy=False)
 
 
 def number_words(begins: NDArray[np.bool_], special: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Ragged:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -31,6 +31,7 @@ from ktiwprobe.recipe import Attention, versions
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.run import Run, runs_folder
 from ktiwprobe.schedule import is_due
+from ktiwprobe.scoring import neg_log_p, right_outputs, score
 from ktiwprobe.training import evaluate
 
 SPLIT = "validation"  # what the probe set is called, so that every command finds it
@@ -191,7 +192,8 @@ class _Live(Extractor):
     def judged(self, judge: _Judged) -> dict[str, Any]:
         """Right outputs and -log p of every sentence."""
         right, nll = np.zeros(len(self.part), np.int64), np.zeros(len(self.part))
-        for rows in self.part.by_length():
+        one_by_one = np.arange(len(self.part))[:, None]
+        for rows in self.part.by_length() if judge.by_logits(self.alone(0)) else one_by_one:
             right[rows], nll[rows] = (v.cpu().numpy() for v in judge.each(self.part.batch(rows).to(self.device)))
         return {"right": right.tolist(), "nll": nll.round(6).tolist()}
 
@@ -203,27 +205,19 @@ class _Judged:
         self.own, self.asked = hasattr(model, "evaluate"), asked
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        if self.own:
-            return self.asked.evaluate(batch)  # type: ignore[no-any-return]
-        right, nll = self.each(batch)
-        return right.sum(), batch.y_mask.sum(), nll.sum()
+        return self.asked.evaluate(batch) if self.own else score(self.asked.trace(batch), batch)
+
+    def by_logits(self, batch: Batch) -> bool:
+        """Whether a batch can be judged sentence by sentence: by its logits."""
+        return self.asked.trace(batch).logits is not None
 
     def each(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Right outputs and -log p of each sentence. (B,), (B,)"""
-        logits = self.asked.trace(batch).logits
-        if logits is None and not self.own:
-            raise ContractError("a model that returns scores without logits must bring its own evaluate(batch)")
-        if logits is None:
-            alone = [self.asked.evaluate(_only(batch, i)) for i in range(len(batch.y))]
-            return torch.stack([right for right, _, _ in alone]), torch.stack([nll for _, _, nll in alone])
-        log_p = logits.float().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
-        right = (logits.argmax(-1) == batch.y) & batch.y_mask
-        return right.sum(1), -log_p.masked_fill(~batch.y_mask, 0).sum(1)
-
-
-def _only(batch: Batch, i: int) -> Batch:
-    """One sentence of a batch."""
-    return Batch(*(getattr(batch, part.name)[i : i + 1] for part in fields(Batch)))
+        """Right outputs and -log p of each sentence; without logits of a batch of one. (B,), (B,)"""
+        trace = self.asked.trace(batch)
+        if trace.logits is not None:
+            return right_outputs(trace, batch).sum(1), neg_log_p(trace, batch).sum(1)
+        right, _, nll = self.evaluate(batch)
+        return right[None], nll[None]
 
 
 def recorded_sentences(run: Run, step: int) -> Mapping[str, list[float]]:

@@ -245,12 +245,10 @@ def make_signal(
 def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
     """The known alignment: 1 for a sure link, 1/2 for a possible one, 0 for none; -inf in rows that are not judged.
 
-    Not judged is the end symbol, which no aligner of words is asked about.
+    Not judged are outputs of no word, such as the end symbol, which no aligner of words is asked about.
     """
     if split.links is None:
         raise SpecError(f"task {corpus.task!r} has no gold alignment: choose another SPEC than 'gold'")
-    from ktiwprobe.data import EOS
-
     x, y = split.x.lengths, split.y.lengths
     lengths = np.repeat(x, y)
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -260,7 +258,8 @@ def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
     sentence = np.repeat(np.arange(len(split)), split.links.lengths)
     np.maximum.at(values, starts[first[sentence] + t] + l, np.where(sure == 1, np.float32(1), np.float32(0.5)))
     if corpus.kind == "translation":
-        values[np.repeat(split.y.values == EOS, lengths)] = -np.inf
+        judged = corpus.roles("target").is_word(split.y.values) if split.y_words is None else split.y_words.values >= 0
+        values[np.repeat(~judged, lengths)] = -np.inf
     meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name], "pooling": ["max", "max"]}
     return make_signal(values, lengths, y, meta=meta)
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe.data import Batch, Corpus
 from ktiwprobe.errors import ContractError
 from ktiwprobe.options import NoOptions
 from ktiwprobe.protocols import State, Trace
+from ktiwprobe.scoring import neg_log_p, score
 
 
 class NeuralModel(nn.Module):
@@ -64,26 +64,19 @@ class TorchModel(NeuralModel):
 
     def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
         """Mean -log p over the real outputs: what training minimises."""
-        nll, _ = self._nll(batch, attend)
-        return nll.sum() / batch.y_mask.sum()
+        return neg_log_p(self._traced(batch, attend), batch).sum() / batch.y_mask.sum()
 
     def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs predicted right, outputs in all, and the sum of their -log p: three scalars on the device."""
-        nll, trace = self._nll(batch, attend)
+        trace = self._traced(batch, attend)
         if trace.logits is None:
             raise ContractError(
                 f"{type(self).__name__} returns scores without logits, so it must bring its own evaluate"
             )
-        right = (trace.logits.argmax(-1) == batch.y) & batch.y_mask
-        return right.sum(), batch.y_mask.sum(), nll.sum()
+        return score(trace, batch)
 
-    def _nll(self, batch: Batch, attend: Tensor | None) -> tuple[Tensor, Trace]:
-        """-log p of each output, zero on padding. (B, T)"""
+    def _traced(self, batch: Batch, attend: Tensor | None) -> Trace:
         trace = self.trace(batch, attend=attend)
-        if trace.logits is None:
-            if trace.scores is None:
-                raise ContractError(f"{type(self).__name__}.trace must return logits or scores")
-            return (-F.logsigmoid(trace.scores)).masked_fill(~batch.y_mask, 0), trace
-        V = trace.logits.shape[-1]
-        nll = F.cross_entropy(trace.logits.reshape(-1, V), batch.y.reshape(-1), reduction="none")
-        return nll.view_as(batch.y).masked_fill(~batch.y_mask, 0), trace  # a factor of 0 would leave an inf NaN
+        if trace.logits is None and trace.scores is None:
+            raise ContractError(f"{type(self).__name__}.trace must return logits or scores")
+        return trace

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import texts
 from ktiwprobe import Corpus, Split
 from ktiwprobe.cli import main
-from ktiwprobe.data import BOS, EOS, SPECIALS, UNK, Ragged, each_token_a_word
+from ktiwprobe.data import BOS, EOS, SPECIALS, UNK, Ragged, TokenRoles, each_token_a_word
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.textfiles import read_lines
 from ktiwprobe_paper.text import cache, classification, own, parallel, translation
@@ -198,7 +198,8 @@ def test_a_corpus_is_made_once(data_folder, tmp_path):
     def make() -> Corpus:
         made.append(1)
         split = Split.of([[4, 5], [6]], [[5, 2], [2]], [[(0, 1, 1), (1, 0, 0)], []])
-        return each_token_a_word(Corpus("t", "translation", {"train": split}, "abcdefg", "abcdefg"))
+        tokens = (*SPECIALS, "e", "f", "g")
+        return each_token_a_word(Corpus("t", "translation", {"train": split}, tokens, tokens))
 
     file = tmp_path / "file"
     file.write_text("one")
@@ -214,6 +215,20 @@ def test_a_corpus_is_made_once(data_folder, tmp_path):
     file.write_text("two")
     cache.cached_corpus("t", {"a": 1}, [file], make)
     assert len(made) == 4
+
+
+def test_the_cache_knows_how_tokens_join(data_folder, tmp_path):
+    """A vocabulary of words that has the sign ▁ among them is not taken for one of pieces."""
+    file = tmp_path / "file"
+    file.write_text("one")
+    tokens = (*SPECIALS, "▁", "a")
+
+    def make() -> Corpus:
+        roles = TokenRoles((0, 1, 2), (3,), "words")
+        return Corpus("t", "translation", {"train": Split.of([[4]], [[5]])}, tokens, tokens, target_roles=roles)
+
+    for _ in range(2):  # made, then read
+        assert cache.cached_corpus("t", {}, [file], make).roles("target").text([4, 5], tokens) == "▁ a"
 
 
 def test_a_cache_cut_short_is_made_again(data_folder, tmp_path):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from ktiwprobe import Corpus, Split
 from ktiwprobe.data import Lazy, Ragged
 from ktiwprobe.errors import CorpusError
+from ktiwprobe.tokens import usual_roles
 from ktiwprobe_paper.text.sources import cache_folder
 
 VERSION = 3  # of how text becomes ids and words: a change here makes every corpus anew
@@ -62,6 +64,7 @@ def _save(corpus: Corpus, folder: Path) -> None:
         "source_tokens": list(corpus.source_tokens),
         "target_tokens": None if corpus.joint else list(corpus.target_tokens),
         "notes": list(corpus.notes),
+        "spelling": None if corpus.target_roles is None else corpus.target_roles.spelling,
         "task": corpus.task,
     }
     (half / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
@@ -79,7 +82,11 @@ def _load(folder: Path) -> Corpus:
         splits[name] = Split(**{column: _part(column, table.column(column)) for column in table.column_names})
     source = tuple(about["source_tokens"])
     target = source if about["target_tokens"] is None else tuple(about["target_tokens"])
-    return Corpus(about["task"], about["kind"], splits, source, target, notes=tuple(about["notes"]))
+    roles: dict[str, Any] = {}
+    if spelling := about.get("spelling"):  # older caches do not say
+        both = replace(usual_roles(target), spelling=spelling)
+        roles = {"source_roles": both, "target_roles": both}
+    return Corpus(about["task"], about["kind"], splits, source, target, tuple(about["notes"]), **roles)
 
 
 NUMBERS, TEXTS = ("x", "y", "links", "x_words", "y_words"), ("x_text", "y_text")

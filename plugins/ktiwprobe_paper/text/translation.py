@@ -10,6 +10,7 @@ import numpy as np
 
 from ktiwprobe import Corpus, Split, option
 from ktiwprobe.data import BOS, EOS, DataNeeds, Lazy, Ragged
+from ktiwprobe.tokens import usual_roles
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.hub import Hub
 from ktiwprobe_paper.text.pieces import Pieces
@@ -96,7 +97,17 @@ def make_corpus(
         if left_out:
             over = f" or longer than {options.longest} pieces" if options.longest else ""
             notes.append(f"{left_out} of {len(pairs.source)} {name} pairs are left out: a side is empty{over}")
-    return Corpus(task, "translation", splits, tokenizer.tokens, tokenizer.tokens, notes=tuple(notes))
+    roles = replace(usual_roles(tokenizer.tokens), spelling="pieces" if isinstance(tokenizer, Pieces) else "words")
+    return Corpus(
+        task,
+        "translation",
+        splits,
+        tokenizer.tokens,
+        tokenizer.tokens,
+        tuple(notes),
+        source_roles=roles,
+        target_roles=roles,
+    )
 
 
 def _split(pairs: Pairs, tokenizer: Tokenizer, options: TranslationOptions) -> tuple[Split, int]:

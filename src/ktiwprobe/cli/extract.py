@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ktiwprobe.cli.common import load_registry, signal_options
+
+if TYPE_CHECKING:
+    from ktiwprobe.extraction import Extractor
 
 
 @click.command("extract")
@@ -14,7 +19,7 @@ from ktiwprobe.cli.common import load_registry, signal_options
     "probes",
     multiple=True,
     metavar="NAME",
-    help="Which signals. [default: alpha, beta and, with attention, delta]",
+    help="Which signals. [default: alpha, beta and, with attention, delta; of a recorded run what was recorded]",
 )
 @click.option("--performance", metavar="MEASURE", help="Measure this instead: accuracy, loss, perplexity or bleu.")
 @click.option("--at", default="best", show_default=True, metavar="WHEN", help="best, last, all, or a step.")
@@ -58,8 +63,15 @@ def command(
             click.echo(f"{found.name}@{step}: {performance} {measured.at(step):.4g} on {split}")
         return
     for step in steps:
-        for probe in probes or (("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")):
+        for probe in probes or _usual(extractor):
             signal = extractor.signal(probe, step, progress=progress)
             click.echo(
                 f"{signal.name}: {len(signal)} sentences, {len(signal.lengths)} rows, {signal.values.size} values"
             )
+
+
+def _usual(extractor: Extractor) -> tuple[str, ...]:
+    """Of a recorded run the probes that were recorded, for it holds no weights to compute others with."""
+    if extractor.run.recorded:
+        return tuple(extractor.run.record["probes"])
+    return ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")

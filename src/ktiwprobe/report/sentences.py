@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from ktiwprobe.data import Split
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.probes import log_odds
 from ktiwprobe.recipe import choose_device
 from ktiwprobe.recording import recorded_sentences
 from ktiwprobe.report.pack import weight
+from ktiwprobe.scoring import neg_log_p
 
 USUAL = 50  # sentences, unless the user says otherwise
 BUDGET = 3_300_000  # bytes of signals, which base64 makes 4.4 MB: the page stays under 5 MB
@@ -64,8 +63,7 @@ def _nats(extractor: Extractor, part: Split, step: int) -> NDArray[np.float64]:
     for rows in part.by_length() if hasattr(model, "trace") else np.arange(len(part))[:, None]:
         batch = part.batch(rows).to(device)
         if hasattr(model, "trace"):
-            log_p = F.logsigmoid(log_odds(model.trace(batch), batch)) * batch.y_mask  # (B, T)
-            nats[rows] = (-log_p.sum(1) / batch.y_mask.sum(1)).cpu().numpy()
+            nats[rows] = (neg_log_p(model.trace(batch), batch).sum(1) / batch.y_mask.sum(1)).cpu().numpy()
         else:
             _, total, nll = model.evaluate(batch)
             nats[rows] = float(nll) / max(float(total), 1.0)
