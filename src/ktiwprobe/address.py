@@ -209,7 +209,10 @@ class Finder(Groups):
         result = replace(result, performance=measure, xi_star=star)
         if not self.others() or result.value is None or getattr(rule, "lower_is_better", False):
             return result
-        found = agreement.xi(result.value, self.curve(self.first(), self.others(), rule, measure))
+        curve = self.curve(self.first(), self.others(), rule, measure)
+        if not curve:  # the other seeds have no step in common at which both were measured
+            return result
+        found = agreement.xi(result.value, curve)
         return replace(result, xi=star if found is None else found, passed=found is not None)
 
     def _of_the_group(self) -> bool:

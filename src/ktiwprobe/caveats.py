@@ -66,8 +66,8 @@ def flat_rows(signal: Signal) -> Caveat | None:
     if share is None or share <= 0.5:
         return None
     text = (
-        f"{100 * share:.0f} % of the rows of {signal.name} are flat (no input more than doubles the odds of the output "
-        "given by another): their order of inputs says little"
+        f"{100 * share:.0f} % of the rows of {signal.name} are flat: whichever input is attended, the odds of the output "
+        "change by less than a factor of 2"
     )
     return Caveat("flat", text)
 
