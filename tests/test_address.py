@@ -49,7 +49,10 @@ A = metrics.Agreement()
         ("run-s0:beta@100", Spec("run-s0:beta@100", "beta", run="run-s0", step="100")),
         ("toy/m+1a-s0:alpha[h1]", Spec("toy/m+1a-s0:alpha[h1]", "alpha", run="toy/m+1a-s0", site="h1")),
         ("odd:name:alpha", Spec("odd:name:alpha", "alpha", run="odd:name")),
-        ("a@b/c[1]/m:x:alpha[h1]@3", Spec("a@b/c[1]/m:x:alpha[h1]@3", "alpha", run="a@b/c[1]/m:x", site="h1", step="3")),
+        (
+            "a@b/c[1]/m:x:alpha[h1]@3",
+            Spec("a@b/c[1]/m:x:alpha[h1]@3", "alpha", run="a@b/c[1]/m:x", site="h1", step="3"),
+        ),
         ("a@b:alpha[c:1]", Spec("a@b:alpha[c:1]", "alpha", run="a@b", site="c:1")),
         # the longest probe name wins
         ("alpha-opt", Spec("alpha-opt", "alpha-opt")),
@@ -326,7 +329,10 @@ def test_a_run_path_may_hold_any_character(trained: Path, registry: Registry, tm
     shutil.copytree(trained, here)
     path = here / "tiny-task" / "tiny-model-s3"
     found = agree(f"{path}:alpha@10", "beta", runs=trained, registry=registry)
-    assert (found.u, found.v_step) == ("tiny-task/tiny-model-s3:alpha@10", find_run(here, "tiny-task/tiny-model-s3").best_step())
+    assert (found.u, found.v_step) == (
+        "tiny-task/tiny-model-s3:alpha@10",
+        find_run(here, "tiny-task/tiny-model-s3").best_step(),
+    )
 
 
 def test_beta_hat_is_the_best_of_the_other_seeds_steps(runs: Path, registry: Registry) -> None:

@@ -255,7 +255,9 @@ def test_wilson_is_the_published_interval(count: int) -> None:
     assert wilson(count / 49, 49) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-@pytest.mark.parametrize(("bounds", "value"), [((0.0, 1.0), 0.0), ((0.0, 1.0), 1.0), ((-1.0, 1.0), 1.0), ((-1.0, 1.0), -1.0)])
+@pytest.mark.parametrize(
+    ("bounds", "value"), [((0.0, 1.0), 0.0), ((0.0, 1.0), 1.0), ((-1.0, 1.0), 1.0), ((-1.0, 1.0), -1.0)]
+)
 def test_an_interval_survives_the_ends(bounds: tuple[float, float], value: float) -> None:
     """Where every resample gives 0 or 1 (or -1), the interval is Wilson's over sentences, not over rows."""
     low, high = interval([sums([value * 3] * 49, [3] * 49)], bounds=bounds)  # type: ignore[misc]
@@ -413,8 +415,8 @@ def test_options_of_a_metric_reach_it() -> None:
     assert agree(u, v, "agreement:share=1").metric == "agreement:share=1"
 
 
-KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step", "v_step",
-        "chosen", "warnings"]  # fmt: skip
+KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
+        "v_step", "chosen", "warnings"]  # fmt: skip
 
 
 def test_json_has_the_contracts_keys() -> None:

@@ -112,7 +112,9 @@ class Finder(Groups):
 
     def sides(self, u: str | Spec | Signal, v: str | Spec | Signal) -> tuple[Side, Side]:
         """The signals of u and of v. A bare symbol is of A, or of the run that the other side names."""
-        one, two = (read_spec(side, self.registry.names("probes")) if isinstance(side, str) else side for side in (u, v))
+        one, two = (
+            read_spec(side, self.registry.names("probes")) if isinstance(side, str) else side for side in (u, v)
+        )
         if isinstance(one, Spec) and isinstance(two, Spec):
             one, two = self._one_maximum(one, two)
         named = [side.run for side in (one, two) if isinstance(side, Spec) and side.run]

@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 RESAMPLES = 1000
 DEGENERATE = 1e-12  # a narrower interval is one value
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
-KEYS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step", "v_step",
-        "chosen", "warnings")  # fmt: skip
+KEYS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
+        "v_step", "chosen", "warnings")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +193,7 @@ def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Callable[..., Any], 
     return result, best
 
 
-def _warnings(
-    pairs: Sequence[tuple[Signal, Signal]], best: int, sums: Sums, *, lower: bool
-) -> tuple[Caveat, ...]:
+def _warnings(pairs: Sequence[tuple[Signal, Signal]], best: int, sums: Sums, *, lower: bool) -> tuple[Caveat, ...]:
     """What the signals themselves tell against the value."""
     u, v = pairs[best]
     several = 1 if len({v.name for _, v in pairs}) > 1 else 0  # the side that has several checkpoints
@@ -276,7 +274,9 @@ def mean_curve(curves: Sequence[Mapping[int, tuple[float | None, float]]]) -> di
 
     A step at which one run is missing or undefined is left out: a mean over fewer runs would jump there.
     """
-    steps = set.intersection(*({s for s, (a, _) in curve.items() if a is not None} for curve in curves)) if curves else ()
+    steps = (
+        set.intersection(*({s for s, (a, _) in curve.items() if a is not None} for curve in curves)) if curves else ()
+    )
     means = {}
     for step in sorted(steps):
         agreements, performances = zip(*(curve[step] for curve in curves), strict=True)

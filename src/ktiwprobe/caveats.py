@@ -1,4 +1,4 @@
-"""What a reader must know before believing an agreement: each warning is computed from what was compared; numpy only."""
+"""What a reader must know before believing an agreement, computed from what was compared; numpy only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def never_rose(name: str, accuracy: Mapping[int, float]) -> Caveat | None:
     if len(accuracy) < 2 or max(accuracy.values()) > accuracy[min(accuracy)]:
         return None
     start = min(accuracy)
-    return Caveat("untrained", f"the accuracy of {name} never rose above its start ({accuracy[start]:.3f} at step {start})")
+    return Caveat(
+        "untrained", f"the accuracy of {name} never rose above its start ({accuracy[start]:.3f} at step {start})"
+    )
 
 
 def flat_share(signal: Signal) -> float | None:
@@ -66,8 +68,8 @@ def flat_rows(signal: Signal) -> Caveat | None:
     if share is None or share <= 0.5:
         return None
     text = (
-        f"{100 * share:.0f} % of the rows of {signal.name} are flat: whichever input is attended, the odds of the output "
-        "change by less than a factor of 2"
+        f"{100 * share:.0f} % of the rows of {signal.name} are flat: whichever input is attended, the odds of the "
+        "output change by less than a factor of 2"
     )
     return Caveat("flat", text)
 
@@ -78,8 +80,8 @@ def chosen_by_value(names: Sequence[str], best: int, *, lower: bool) -> Caveat |
         return None
     which = "lowest" if lower else "highest"
     text = (
-        f"{names[best]} was chosen by the reported value, the {which} of {len(names)} checkpoints; the interval repeats "
-        "this choice in every resample"
+        f"{names[best]} was chosen by the reported value, the {which} of {len(names)} checkpoints; the interval "
+        "repeats this choice in every resample"
     )
     return Caveat("maximum", text)
 

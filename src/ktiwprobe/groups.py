@@ -21,9 +21,7 @@ from ktiwprobe.specs import ATTENTIONS, STAND_INS, Spec
 class Groups:
     """Finds runs in a folder by what a SPEC says of them."""
 
-    def __init__(
-        self, folder: Path, registry: Registry, *, task: str | None = None, only: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, folder: Path, registry: Registry, *, task: str | None = None, only: Sequence[str] = ()) -> None:
         self.folder, self.registry, self.task, self.only = folder, registry, task, only
         self._group: list[Run] | None = None
         self._named: Run | None = None  # the run that a comparison names

@@ -17,7 +17,9 @@ ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
 STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
 PICKS = ("hat", *ATTENTIONS, *STAND_INS)
 LEXICAL = ("beta", "gamma")  # what a model knows of single words: of another seed at the step that agrees best
-FORM = re.compile(r"(?:(?P<run>.*):)?(?P<symbol>[^\[\]@:]+)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]:]+))?", re.DOTALL)
+FORM = re.compile(
+    r"(?:(?P<run>.*):)?(?P<symbol>[^\[\]@:]+)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]:]+))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 
 from ktiwprobe.run import find_runs
 
-KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step", "v_step",
-        "chosen", "warnings"]  # fmt: skip
+KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
+        "v_step", "chosen", "warnings"]  # fmt: skip
 
 
 def test_the_table_names_what_it_compared(cli, trained):

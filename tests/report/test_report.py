@@ -247,7 +247,14 @@ def test_nothing_is_left_out_without_a_reason(run_tiny, story):
     run_tiny()
     missing = story()["missing"]
     assert len(missing) == len(set(missing))
-    for word in ("beta-hat needs", "beta-uf needs", "alpha-hat needs", "alpha-fr needs", "beta-px needs", "beta-ibm needs"):
+    for word in (
+        "beta-hat needs",
+        "beta-uf needs",
+        "alpha-hat needs",
+        "alpha-fr needs",
+        "beta-px needs",
+        "beta-ibm needs",
+    ):
         assert any(sentence.startswith(word) for sentence in missing), word
 
 

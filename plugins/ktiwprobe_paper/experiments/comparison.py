@@ -154,7 +154,11 @@ class Comparison:
         """A(α, α̂(τ)) and p̂(τ) by step, averaged over the runs that are heard."""
         return mean_curve(
             [
-                {step: (sums.value, self.scores[j][step]) for step, sums in hats[turn, j].items() if step in self.scores[j]}
+                {
+                    step: (sums.value, self.scores[j][step])
+                    for step, sums in hats[turn, j].items()
+                    if step in self.scores[j]
+                }
                 for j in self._heard(turn)
             ]
         )

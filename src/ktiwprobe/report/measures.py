@@ -32,7 +32,9 @@ class Reader(Finder):
 
     _curve: dict[int, tuple[float, float]] | None = None
 
-    def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
+    def curve(
+        self, first: Run, others: list[Run], rule: Callable[..., Any], measure: str
+    ) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ."""
         if self._curve is None:
             self._curve = super().curve(first, others, rule, measure)
