@@ -562,6 +562,8 @@ def test_how_a_step_was_chosen_is_told(runs: Path, registry: Registry) -> None:
     found = agree("alpha", "beta", split="test", **given)
     assert found.chosen["v"] == "best by accuracy on validation"
     assert "few" in kinds(found)  # 10 sentences
+    assert "same" in kinds(agree("alpha", "tiny-task/tiny-model-s5:alpha", **given))  # bare: of that run, too
+    assert "same" not in kinds(agree("tiny-task/tiny-model-s3:alpha", "tiny-task/tiny-model-s5:alpha", **given))
 
 
 def test_xi_needs_a_second_seed_and_a_rising_metric(runs: Path, registry: Registry) -> None:

@@ -29,7 +29,9 @@ from ktiwprobe.agreement import (
 )
 from ktiwprobe.errors import ContractError, CorpusError, OptionError, UsageError
 from ktiwprobe.registry import build_registry
+from ktiwprobe.report import viewer_html
 from ktiwprobe.signals import make_signal
+from ktiwprobe_paper.experiments.measures import peak_is_gold
 
 A = metrics.Agreement()
 SHAPES = [[5, 5, 5], [1], [2, 3], [21, 40], [3, 3], [5, 5]]
@@ -327,6 +329,17 @@ def test_signals_of_one_corpus_are_compared_over_the_cells_both_have() -> None:
     assert f"{100 * keep.mean():.1f} % of their cells" in str(warning)
     assert agree(windowed(u, keep), part).warnings == ()
     assert common_cells(u, v)[2] == 1.0
+
+
+def test_peaks_and_pictures_take_signals_with_other_cells() -> None:
+    """The share of peaks on gold counts common cells only; the viewer shows both signals side by side."""
+    u = of_corpus(make([[4, 4], [4]], name="m:beta@1"), "aa")
+    peaks = u.values.reshape(3, 4).argmax(1)
+    gold = of_corpus(make_signal(np.eye(4)[peaks].ravel(), u.lengths, u.rows, meta={"name": "gold"}), "aa")
+    keep = np.arange(12) % 4 != (peaks[0] + 1) % 4
+    assert peak_is_gold(u, gold) == 1.0
+    assert peak_is_gold(windowed(u, keep), gold) == 1.0
+    assert viewer_html([u, windowed(u, keep)]).startswith("<iframe")
 
 
 def test_other_cells_of_elsewhere_are_an_error() -> None:

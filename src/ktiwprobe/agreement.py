@@ -198,6 +198,7 @@ def _warnings(pairs: Sequence[tuple[Signal, Signal]], best: int, sums: Sums, *, 
     u, v = pairs[best]
     several = 1 if len({v.name for _, v in pairs}) > 1 else 0  # the side that has several checkpoints
     found = [
+        caveats.same_signal(u, v),
         *(caveats.flat_rows(signal) for signal in (u, v)),
         caveats.chosen_by_value([pair[several].name for pair in pairs], best, lower=lower),
         caveats.few_sentences(u, v, int(np.count_nonzero(sums.bottom))),

@@ -18,7 +18,7 @@ UNINFORMATIVE = ("untrained", "flat")  # kinds after which a value says nothing 
 
 @dataclass(frozen=True)
 class Caveat:
-    """A warning, and what kind it is: untrained, flat, maximum, few or cells."""
+    """A warning, and what kind it is: untrained, same, flat, maximum, few or cells."""
 
     kind: str
     text: str
@@ -44,6 +44,15 @@ def never_rose(name: str, accuracy: Mapping[int, float]) -> Caveat | None:
     start = min(accuracy)
     return Caveat(
         "untrained", f"the accuracy of {name} never rose above its start ({accuracy[start]:.3f} at step {start})"
+    )
+
+
+def same_signal(u: Signal, v: Signal) -> Caveat | None:
+    """A signal of a run was compared with itself."""
+    if u.name != v.name or "checkpoint" not in u.meta or u.meta["checkpoint"] != v.meta.get("checkpoint"):
+        return None
+    return Caveat(
+        "same", f"u and v are the same signal, {u.name}: a bare symbol is of the run that the other side names"
     )
 
 

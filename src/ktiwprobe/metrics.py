@@ -30,8 +30,8 @@ class Magnitudes:
     most. -inf stays the lowest value.
     """
 
-    abs: bool = field(default=False, kw_only=True)
-    abs_v: bool = field(default=False, kw_only=True)
+    abs: bool = field(default=False, kw_only=True, metadata={"help": "compare |u|: its peak is the largest in size"})
+    abs_v: bool = field(default=False, kw_only=True, metadata={"help": "compare |v|, for a signed v such as delta"})
 
     def peaks_of(self, u: Rows) -> Rows:
         """The values whose highest is u's peak: u, or |u|. (N, L)"""

@@ -129,6 +129,12 @@ def _named(name: str, chosen: str | None) -> str:
     return name if chosen is None else f"{name} ({chosen})"
 
 
+def _short(result: Agreement) -> dict[str, str]:
+    """u and v with one word on how their steps were chosen (best, last, given, max), for a table of many columns."""
+    words = {side: how and how.partition(" ")[0] for side, how in result.chosen.items()}
+    return {"u": _named(result.u, words["u"]), "v": _named(result.v, words["v"])}
+
+
 def _warnings(results: Sequence[Agreement], mark: str) -> list[str]:
     """A line for each warning, those that several results share once."""
     return list(dict.fromkeys(f"{mark}{warning}" for result in results for warning in result.warnings))
@@ -139,7 +145,9 @@ def _table(results: Sequence[Agreement]) -> str:
     rows = [_cells(result) for result in results]
     if len(results) > 1:
         heads = ["metric" if head == "value" else head for head in rows[0]]
-        named = [{**row, "value": f"{r.metric} {row['value']}"} for r, row in zip(results, rows, strict=True)]
+        named = [
+            {**row, **_short(r), "value": f"{r.metric} {row['value']}"} for r, row in zip(results, rows, strict=True)
+        ]
         table = align([heads, *(list(row.values()) for row in named)])
         return "\n".join([table, *_warnings(results, "warning: ")])
     result = results[0]
