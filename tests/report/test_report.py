@@ -216,7 +216,7 @@ def test_an_untrained_model_is_not_praised(tiny_registry, tmp_path):
     train("lstm-seq2seq", steps=0, options=sizes, runs=tmp_path, registry=tiny_registry, device="cpu")
     data = collect(tmp_path, tiny_registry, device="cpu")
     (finding,) = data["findings"]
-    assert finding.startswith("A(α, β) says nothing about word knowledge: ")
+    assert finding.startswith("A(α, β) says little about word knowledge: ")
     assert "flat" in finding
     page = render(data)
     assert "% of outputs" not in page.partition("<h2>Agreement")[0]
@@ -230,7 +230,7 @@ def test_findings_heed_warnings():
     """With a warning that a run is untrained there is no share of outputs and no order of events, only the warning."""
     row = {"specs": ["alpha", "beta"], "label": "A(α, β)", "value": 0.5, "baseline": 0.1, "uninformative": "m is new"}
     lines = [{"key": "beta", "points": [[0, 0], [5, 1]]}, {"key": "hat", "points": [[0, 0], [9, 1]]}]
-    assert findings([row], lines) == ["A(α, β) says nothing about word knowledge: m is new."]
+    assert findings([row], lines) == ["A(α, β) says little about word knowledge: m is new."]
 
 
 def test_a_value_at_chance_is_no_finding():

@@ -39,7 +39,7 @@ def _first(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _pointing(row: Mapping[str, Any]) -> str | None:
     if row.get("uninformative"):
-        return f"{row['label']} says nothing about word knowledge: {row['uninformative']}."
+        return f"{row['label']} says little about word knowledge: {row['uninformative']}."
     if row["value"] is None or row["baseline"] is None:
         return None
     value, chance, what = 100 * row["value"], 100 * row["baseline"], KNOWLEDGE[tuple(row["specs"])]
