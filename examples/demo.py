@@ -18,18 +18,20 @@ from ktiwprobe.tables import show_agreement
 
 COMPARISONS = [
     ("alpha", "beta", "agreement", None),
+    ("alpha", "beta-hat", "agreement", None),
     ("alpha", "beta-uf", "agreement", None),
     ("delta", "beta-uf", "agreement", None),
     ("alpha", "beta-uf", "kendall", None),
     ("alpha", "gold", "aer", None),
-    ("beta@best", "gold", "aer", None),
+    ("beta", "gold", "aer", None),
     ("delta", "beta", "agreement", "toy-sentiment"),
 ]
 
 LEGEND = """
-alpha: attention; beta: what the model says attending to one word only; delta: saliency; -uf: trained under uniform
-attention; gold: the known alignment (aer: lower is better). A value near its baseline means chance. ξ is the accuracy
-at which another seed's attention agrees with alpha better than this value does, ξ* the accuracy when trained.
+alpha: attention; beta: what the model says attending to one word only; delta: saliency; -hat: of another seed; -uf:
+trained under uniform attention; gold: the known alignment (aer: lower is better). A value near its baseline means
+chance. ξ is the accuracy at which another seed's attention agrees with alpha better than this value does, ξ* the
+accuracy when trained. In brackets: how each step was chosen (best: most accurate; max: agrees best).
 """
 
 
@@ -82,6 +84,7 @@ def draw(out: Path, registry) -> list[Path]:
     alpha, rule = here.signal("alpha"), Agreement()
     lines, chance = {}, 0.0
     for label, run, probe in (
+        ("A(α, β): its own word knowledge", first, "beta"),
         ("A(α, β̂): another seed's word knowledge", second, "beta"),
         ("A(α, β under uniform attention)", uniform, "beta"),
         ("A(α, α̂): another seed's attention", second, "alpha"),

@@ -72,7 +72,11 @@ def main() -> None:
         Trainer(network, settings, train_dataset=training, data_collator=collate, callbacks=[tracer]).train()
         print(f"{tracer.run.path}: recorded at steps {tracer.run.steps()}", flush=True)
 
-    print(show_agreement([agree(u, v, runs=runs) for u, v in (("alpha", "beta"), ("alpha", "delta"))]))
+    print(
+        show_agreement(
+            [agree(u, v, runs=runs) for u, v in (("alpha", "beta"), ("alpha", "beta-hat"), ("alpha", "delta"))]
+        )
+    )
     story = collect(runs, build_registry())
     print(*story["findings"], sep="\n")
     page = arguments.out / "report.html"

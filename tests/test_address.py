@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -48,6 +49,11 @@ A = metrics.Agreement()
         ("run-s0:beta@100", Spec("run-s0:beta@100", "beta", run="run-s0", step="100")),
         ("toy/m+1a-s0:alpha[h1]", Spec("toy/m+1a-s0:alpha[h1]", "alpha", run="toy/m+1a-s0", site="h1")),
         ("odd:name:alpha", Spec("odd:name:alpha", "alpha", run="odd:name")),
+        (
+            "a@b/c[1]/m:x:alpha[h1]@3",
+            Spec("a@b/c[1]/m:x:alpha[h1]@3", "alpha", run="a@b/c[1]/m:x", site="h1", step="3"),
+        ),
+        ("a@b:alpha[c:1]", Spec("a@b:alpha[c:1]", "alpha", run="a@b", site="c:1")),
         # the longest probe name wins
         ("alpha-opt", Spec("alpha-opt", "alpha-opt")),
         ("alpha-opt-hat", Spec("alpha-opt-hat", "alpha-opt", pick="hat")),
@@ -170,14 +176,16 @@ def meant(finder: Finder, text: str) -> tuple[str, str]:
 
 
 def test_defaults_are_the_contracts(find: Find) -> None:
-    """A is the lowest seed, B the next: alpha, delta A@best; beta B@max; hat B@best; uf, fr @max; stand-ins @best."""
+    """A is the lowest seed, B the next: bare A@best; hat B@best, beta-hat B@max; uf, fr @max; stand-ins @best."""
     for text, run, step in (
         ("alpha", "tiny-model-s3", "best"),
         ("delta", "tiny-model-s3", "best"),
-        ("beta", "tiny-model-s5", "max"),
-        ("gamma", "tiny-model-s5", "max"),
+        ("beta", "tiny-model-s3", "best"),
+        ("gamma", "tiny-model-s3", "best"),
         ("alpha-hat", "tiny-model-s5", "best"),
-        ("beta-hat", "tiny-model-s5", "best"),
+        ("delta-hat", "tiny-model-s5", "best"),
+        ("beta-hat", "tiny-model-s5", "max"),
+        ("gamma-hat", "tiny-model-s5", "max"),
         ("alpha-uf", "tiny-model-uniform-s1", "max"),
         ("beta-uf", "tiny-model-uniform-s1", "max"),
         ("alpha-fr", "tiny-model-frozen-beta-s1", "max"),
@@ -186,7 +194,7 @@ def test_defaults_are_the_contracts(find: Find) -> None:
         ("alpha-log", "logistic-regression-s0", "best"),
         ("tiny-model-s7:beta", "tiny-model-s7", "best"),
         ("tiny-task/tiny-model-uniform-s2:alpha", "tiny-model-uniform-s2", "best"),
-        ("beta@10", "tiny-model-s5", "10"),
+        ("beta@10", "tiny-model-s3", "10"),
         ("beta-uf@last", "tiny-model-uniform-s1", "last"),
         ("alpha@max", "tiny-model-s3", "max"),
     ):
@@ -267,7 +275,8 @@ def test_a_run_without_checkpoints_has_no_maximum(runs: Path, registry: Registry
     """@max of nothing is a sentence too."""
     shutil.rmtree(runs / "tiny-task" / "tiny-model-s5" / "checkpoints")
     with pytest.raises(RunError, match="tiny-model-s5 has no checkpoints"):
-        agree("alpha", "beta", task="tiny-task", runs=runs, registry=registry)
+        agree("alpha", "beta-hat", task="tiny-task", runs=runs, registry=registry)
+    assert agree("alpha", "beta", task="tiny-task", runs=runs, registry=registry).xi is None  # which nobody knows
 
 
 # agree
@@ -277,9 +286,58 @@ def signal_of(runs: Path, registry: Registry, run: str, probe: str, at: int | st
     return extract(find_run(runs, run), probe, at=at, registry=registry, **given)
 
 
-def test_beta_is_the_best_of_the_other_seeds_steps(runs: Path, registry: Registry) -> None:
-    """A(alpha, beta) is the maximum over B's checkpoints; the result names both runs and steps."""
-    found = agree("alpha", "beta", task="tiny-task", runs=runs, registry=registry)
+def test_a_second_seed_does_not_change_what_bare_symbols_mean(runs: Path, registry: Registry) -> None:
+    """A(alpha, beta) is of one run at its best step, with three seeds as with one; only xi needs the others."""
+    given = {"task": "tiny-task", "runs": runs, "registry": registry}
+    found = agree("alpha", "beta", **given)
+    step = find_run(runs, "tiny-task/tiny-model-s3").best_step()
+    assert (found.u, found.v) == tuple(f"tiny-task/tiny-model-s3:{probe}@{step}" for probe in ("alpha", "beta"))
+    assert (found.u_step, found.v_step) == (step, step)
+    assert found.chosen == {"u": "best by accuracy", "v": "best by accuracy"}
+    for seed in (5, 7):
+        shutil.rmtree(runs / "tiny-task" / f"tiny-model-s{seed}")
+    alone = agree("alpha", "beta", **given)
+    assert (alone.value, alone.ci, alone.u, alone.v) == (found.value, found.ci, found.u, found.v)
+
+
+@pytest.mark.parametrize(("u", "v"), [("{}:alpha", "beta"), ("alpha", "{}:beta"), ("{}:alpha", "{}:beta")])
+def test_a_bare_side_is_the_run_that_the_other_side_names(runs: Path, registry: Registry, u: str, v: str) -> None:
+    """Whichever side that is, also outside the latest group; then that run is A: xi and xi* are read from it."""
+    name = "tiny-task/tiny-model-s7"
+    make_latest(runs / "tiny-mood" / "tiny-model-s0")
+    found = agree(u.format(name), v.format(name), runs=runs, registry=registry)
+    assert {found.u.partition(":")[0], found.v.partition(":")[0]} == {name}
+    curve = curve_by_hand(runs, registry, "tiny-task", ["tiny-model-s3"], "tiny-model-s7")
+    star = max(find_run(runs, name).performance().values())
+    passing = first_above(found.value, curve)
+    assert (found.xi, found.xi_star) == (star if passing is None else passing, star)
+
+
+def test_another_seed_is_never_the_run_itself(runs: Path, registry: Registry) -> None:
+    """Beside a named run, -hat is the next seed, and after the last the first."""
+    given = {"task": "tiny-task", "runs": runs, "registry": registry}
+    for seed, other in ((3, 5), (5, 7), (7, 3)):
+        found = agree(f"tiny-task/tiny-model-s{seed}:alpha", "alpha-hat", **given)
+        assert found.v.startswith(f"tiny-task/tiny-model-s{other}:alpha@")
+        found = agree("alpha-hat", f"tiny-task/tiny-model-s{seed}:alpha", **given)
+        assert found.u.startswith(f"tiny-task/tiny-model-s{other}:alpha@")
+
+
+def test_a_run_path_may_hold_any_character(trained: Path, registry: Registry, tmp_path: Path) -> None:
+    """Also those that a SPEC is written with."""
+    here = tmp_path / "a@b" / "runs[1]:x"
+    shutil.copytree(trained, here)
+    path = here / "tiny-task" / "tiny-model-s3"
+    found = agree(f"{path}:alpha@10", "beta", runs=trained, registry=registry)
+    assert (found.u, found.v_step) == (
+        "tiny-task/tiny-model-s3:alpha@10",
+        find_run(here, "tiny-task/tiny-model-s3").best_step(),
+    )
+
+
+def test_beta_hat_is_the_best_of_the_other_seeds_steps(runs: Path, registry: Registry) -> None:
+    """A(alpha, beta-hat) is the maximum over B's checkpoints; the result names both runs and steps."""
+    found = agree("alpha", "beta-hat", task="tiny-task", runs=runs, registry=registry)
     alpha = signal_of(runs, registry, "tiny-task/tiny-model-s3", "alpha")
     run = find_run(runs, "tiny-task/tiny-model-s5")
     betas = {step: extract(run, "beta", at=step, registry=registry) for step in run.steps()}
@@ -441,6 +499,73 @@ def test_classification_averages_over_five_seeds_at_most(
     assert asked == [[f"tiny-model-s{seed}" for seed in range(1, 6)]]
 
 
+def test_xi_is_read_at_steps_that_all_seeds_have(runs: Path, registry: Registry) -> None:
+    """A step that one seed lacks is left out, instead of averaging there over fewer."""
+    lost = find_run(runs, "tiny-mood/tiny-model-s2")
+    (lost.checkpoint(10)).unlink()
+    finder = Finder(runs, registry, task="tiny-mood")
+    curve = finder.curve(finder.first(), finder.others(), A, "accuracy")
+    assert sorted(curve) == [step for step in lost.steps() if step != 10]
+    whole = curve_by_hand(runs, registry, "tiny-mood", ["tiny-model-s1", "tiny-model-s3"], "tiny-model-s0")
+    assert 10 in whole
+
+
+def set_accuracy(run: Run, values: list[float]) -> None:
+    """As if it had performed so."""
+    lines = [{**line, "accuracy": value} for line, value in zip(run.log(), values, strict=True)]
+    (run.path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def kinds(found: Any) -> list[str]:
+    return [warning.kind for warning in found.warnings]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "spec", "warned"),
+    [
+        ([0.4, 0.3, 0.2, 0.3], "alpha", "is best by accuracy at step 0, before any update: none of its 3 later"),
+        ([0.4, 0.3, 0.4, 0.4], "alpha", "is best by accuracy at step 0, before any update: none of its 3 later"),
+        ([0.4, 0.3, 0.4, 0.4], "alpha@last", "never rose above its start (0.400 at step 0)"),
+        ([0.4, 0.3, 0.5, 0.1], "alpha", None),
+        ([0.4, 0.3, 0.5, 0.1], "alpha@last", None),
+    ],
+)
+def test_a_run_that_did_not_learn_is_told(
+    runs: Path, registry: Registry, accuracy: list[float], spec: str, warned: str | None
+) -> None:
+    """Where the best checkpoint is the untrained model, or accuracy never rose; a run that fits itself is exempt."""
+    run = find_run(runs, "tiny-task/tiny-model-s3")
+    set_accuracy(run, accuracy)
+    found = agree(spec, "gold", task="tiny-task", runs=runs, registry=registry)
+    texts = [str(warning) for warning in found.warnings if warning.kind == "untrained"]
+    assert len(texts) == (warned is not None)
+    if warned:
+        assert run.name in texts[0]
+        assert warned in texts[0]
+    set_accuracy(find_run(runs, "tiny-task/ibm1-s0"), [0.4, 0.4])
+    assert "untrained" not in kinds(agree("beta-ibm", "gold", task="tiny-task", runs=runs, registry=registry))
+
+
+def test_how_a_step_was_chosen_is_told(runs: Path, registry: Registry) -> None:
+    """best with its measure, last, given, or the maximum, which is a warning; nothing of a file or gold."""
+    given = {"task": "tiny-task", "runs": runs, "registry": registry}
+    for u, v, chosen in (
+        ("alpha", "beta-hat", ["best by accuracy", "max of 4 checkpoints"]),
+        ("alpha@last", "beta-uf@10", ["last", "given"]),
+        ("alpha@max", "gold", ["max of 4 checkpoints", None]),
+    ):
+        found = agree(u, v, **given)
+        assert list(found.chosen.values()) == chosen
+        assert ("maximum" in kinds(found)) == any("max" in str(how) for how in chosen)
+    found = agree("alpha", "beta", performance="loss", **given)
+    assert found.chosen["u"] == "best by loss"
+    found = agree("alpha", "beta", split="test", **given)
+    assert found.chosen["v"] == "best by accuracy on validation"
+    assert "few" in kinds(found)  # 10 sentences
+    assert "same" in kinds(agree("alpha", "tiny-task/tiny-model-s5:alpha", **given))  # bare: of that run, too
+    assert "same" not in kinds(agree("tiny-task/tiny-model-s3:alpha", "tiny-task/tiny-model-s5:alpha", **given))
+
+
 def test_xi_needs_a_second_seed_and_a_rising_metric(runs: Path, registry: Registry) -> None:
     """With one seed xi is unknown and xi* known; an error rate has no xi; a value of nothing neither."""
     given = {"task": "tiny-task", "runs": runs, "registry": registry}
@@ -471,7 +596,7 @@ def test_xi_is_not_borrowed_from_another_group(runs: Path, registry: Registry) -
 def test_json_is_the_contracts(runs: Path, registry: Registry) -> None:
     """Exactly its keys; performance is the name of the measure, xi in its unit."""
     found = agree("alpha", "beta", task="tiny-task", runs=runs, registry=registry).to_dict()
-    keys = "metric u v value baseline ci rows skipped performance xi xi_star"
+    keys = "metric u v value baseline ci rows skipped performance xi xi_star u_step v_step chosen warnings"
     assert list(found) == keys.split()
     assert found["performance"] == "accuracy"
     assert 0 <= found["xi"] <= 1

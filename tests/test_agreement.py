@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from ktiwprobe import Signal, agree, metrics
-from ktiwprobe.agreement import RESAMPLES, Agreement, Sums, add_up, interval, make_metric, measure, xi
+from ktiwprobe.agreement import (
+    NORMAL,
+    RESAMPLES,
+    Agreement,
+    Sums,
+    add_up,
+    common_cells,
+    interval,
+    make_metric,
+    mean_curve,
+    measure,
+    wilson,
+    xi,
+)
 from ktiwprobe.errors import ContractError, CorpusError, OptionError, UsageError
 from ktiwprobe.registry import build_registry
+from ktiwprobe.report import viewer_html
 from ktiwprobe.signals import make_signal
+from ktiwprobe_paper.experiments.measures import peak_is_gold
 
 A = metrics.Agreement()
 SHAPES = [[5, 5, 5], [1], [2, 3], [21, 40], [3, 3], [5, 5]]
@@ -60,7 +76,7 @@ def test_a_signal_agrees_with_itself() -> None:
     """A(u, u) = 1 in every sentence, with a baseline below."""
     found = agree(make(SHAPES), make(SHAPES))
     assert found.value == 1.0
-    assert found.ci == (1.0, 1.0)
+    assert found.ci == wilson(1.0, len(SHAPES))  # six sentences: resampling them would give [1, 1]
     assert found.baseline is not None
     assert found.baseline < 1
     np.testing.assert_array_equal(found.per_sentence, np.ones(len(SHAPES)))
@@ -234,6 +250,123 @@ def test_the_interval_leaves_out_sentences_without_a_value() -> None:
     assert interval([sums([1, 0, 0], [1, 0, 0]), sums([0, 1, 1], [2, 2, 2])]) is not None
 
 
+@pytest.mark.parametrize("count", [0, 1, 17, 49])
+def test_wilson_is_the_published_interval(count: int) -> None:
+    """As scipy computes it, for a share of 49."""
+    expected = binomtest(count, 49).proportion_ci(0.95, "wilson")
+    assert wilson(count / 49, 49) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value"), [((0.0, 1.0), 0.0), ((0.0, 1.0), 1.0), ((-1.0, 1.0), 1.0), ((-1.0, 1.0), -1.0)]
+)
+def test_an_interval_survives_the_ends(bounds: tuple[float, float], value: float) -> None:
+    """Where every resample gives 0 or 1 (or -1), the interval is Wilson's over sentences, not over rows."""
+    low, high = interval([sums([value * 3] * 49, [3] * 49)], bounds=bounds)  # type: ignore[misc]
+    wide = bounds[1] - bounds[0]
+    bound = NORMAL**2 / (49 + NORMAL**2)  # Wilson's upper end of 0 of 49
+    expected = (value, value + wide * bound) if value == bounds[0] else (value - wide * bound, value)
+    assert (low, high) == pytest.approx(expected)
+    assert low <= value <= high
+
+
+def test_only_degenerate_intervals_change() -> None:
+    """One sentence that differs is enough for the bootstrap; a metric without bounds keeps what resampling gives."""
+    mixed = [sums([0] * 48 + [1], [1] * 49)]
+    assert interval(mixed, bounds=(0, 1)) == interval(mixed)
+    assert interval([sums([0] * 49, [1] * 49)]) == (0.0, 0.0)
+    assert interval([sums([1, 1], [3, 3])], bounds=(0, 1)) == pytest.approx(wilson(1 / 3, 2))
+
+
+def test_every_metric_of_ours_has_bounds() -> None:
+    """So that none has an interval without width."""
+    registry = build_registry()
+    for name in registry.names("metrics"):
+        u, v = make([[7] * 3] * 40), make([[7] * 3] * 40, seed=1)
+        rule = make_metric(registry.load("metrics", name), name)
+        low, high = rule.bounds
+        value = add_up(u, v, rule).value
+        assert value is not None
+        assert low <= value <= high
+        found = measure([(u, u)], rule, name)[0]
+        assert found.ci is not None
+        assert found.ci[0] < found.ci[1]
+
+
+# cells that only one signal has
+
+
+def windowed(signal: Signal, keep: np.ndarray) -> Signal:
+    """The signal without some of its cells, as of a model that may not look there."""
+    lengths = np.add.reduceat(keep.astype(int), signal.starts[:-1])
+    return make_signal(signal.values[:, keep], lengths, signal.rows, signal.positions[keep], meta=signal.meta)
+
+
+def of_corpus(signal: Signal, fingerprint: str | None) -> Signal:
+    return replace(signal, meta={**signal.meta, "fingerprint": fingerprint})
+
+
+def test_signals_of_one_corpus_are_compared_over_the_cells_both_have() -> None:
+    """The value is that of a loop over common cells; rows without any are skipped; the share is told."""
+    shapes = [[5, 5, 5], [6], [2, 3], [21, 30], [3, 3], [5, 5]] * 6
+    u, v = (of_corpus(make(shapes, seed=seed), "aa") for seed in (0, 1))
+    rng = np.random.default_rng(2)
+    keep = rng.random(u.values.shape[1]) < 0.7
+    keep[: u.lengths[0]] = False  # a row without cells
+    part = windowed(v, keep)
+    expected, rows = 0, 0
+    for row in range(len(u.lengths)):
+        cells = [c for c in range(u.starts[row], u.starts[row + 1]) if keep[c]]
+        if cells:
+            rows += 1
+            expected += matches(u.values[0, cells].tolist(), v.values[0, cells].tolist())
+    for pair in ((u, part), (windowed(u, keep), part)):
+        found = agree(*pair)
+        assert found.value == pytest.approx(expected / rows)
+        assert (found.rows, found.skipped) == (rows, len(u.lengths) - rows)
+    (warning,) = agree(u, part).warnings
+    assert warning.kind == "cells"
+    assert f"{100 * keep.mean():.1f} % of their cells" in str(warning)
+    assert agree(windowed(u, keep), part).warnings == ()
+    assert common_cells(u, v)[2] == 1.0
+
+
+def test_peaks_and_pictures_take_signals_with_other_cells() -> None:
+    """The share of peaks on gold counts common cells only; the viewer shows both signals side by side."""
+    u = of_corpus(make([[4, 4], [4]], name="m:beta@1"), "aa")
+    peaks = u.values.reshape(3, 4).argmax(1)
+    gold = of_corpus(make_signal(np.eye(4)[peaks].ravel(), u.lengths, u.rows, meta={"name": "gold"}), "aa")
+    keep = np.arange(12) % 4 != (peaks[0] + 1) % 4
+    assert peak_is_gold(u, gold) == 1.0
+    assert peak_is_gold(windowed(u, keep), gold) == 1.0
+    assert viewer_html([u, windowed(u, keep)]).startswith("<iframe")
+
+
+def test_other_cells_of_elsewhere_are_an_error() -> None:
+    """A signal that does not tell its corpus, or tells of another, or has other rows, is compared cell by cell."""
+    u = of_corpus(make(SHAPES), "aa")
+    part = windowed(u, np.arange(u.values.shape[1]) % 5 != 1)
+    with pytest.raises(CorpusError, match="do not have the same rows"):
+        agree(u, of_corpus(part, None))
+    with pytest.raises(CorpusError, match="over different corpora"):
+        agree(u, of_corpus(part, "bb"))
+    with pytest.raises(CorpusError, match="do not have the same sentences"):
+        agree(u, of_corpus(make(SHAPES[:-1]), "aa"))
+
+
+# warnings
+
+
+def test_few_sentences_are_a_warning() -> None:
+    """29 are few, 30 are not; sentences without a value do not count."""
+    for count, few in ((29, True), (30, False)):
+        shapes = [[5, 5]] * count
+        found = agree(make(shapes), make(shapes, seed=1))
+        assert [w.kind for w in found.warnings] == ["few"] * few
+    shapes = [[1]] * 10 + [[5]] * 29  # kendall is undefined on rows of one
+    assert "only 29 sentences" in str(agree(make(shapes), make(shapes, seed=1), "kendall").warnings[0])
+
+
 def test_the_best_pair_is_reported() -> None:
     """The highest value, or the lowest for an error rate; the first of equals; undefined ones never win."""
     u = make(SHAPES)
@@ -255,6 +388,16 @@ def test_xi_is_the_performance_when_another_seed_first_agrees_better() -> None:
     assert xi(0.4, curve) == 0.8
     assert xi(0.9, curve) is None
     assert xi(0.5, {}) is None
+
+
+def test_the_curve_of_xi_has_the_steps_that_all_runs_have() -> None:
+    """Means at common steps; a step that a run lacks, or at which its value is undefined, is left out."""
+    one = {0: (0.1, 0.2), 10: (0.4, 0.6), 20: (0.8, 0.9), 30: (0.9, 1.0)}
+    two = {0: (0.3, 0.4), 20: (0.6, 0.7), 30: (None, 0.8), 40: (0.9, 0.9)}
+    assert mean_curve([one, two]) == {0: (0.2, pytest.approx(0.3)), 20: (0.7, 0.8)}
+    assert mean_curve([one]) == one
+    assert mean_curve([]) == {}
+    assert xi(0.35, mean_curve([one, two])) == 0.8  # over the runs that have each step it would be 0.6, at step 10
 
 
 def test_a_metric_may_bring_options() -> None:
@@ -285,7 +428,8 @@ def test_options_of_a_metric_reach_it() -> None:
     assert agree(u, v, "agreement:share=1").metric == "agreement:share=1"
 
 
-KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star"]
+KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
+        "v_step", "chosen", "warnings"]  # fmt: skip
 
 
 def test_json_has_the_contracts_keys() -> None:

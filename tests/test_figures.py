@@ -27,7 +27,9 @@ def test_curves_are_agreements_over_steps(finder):
     lines = figure.axes[0].get_lines()
     first, second, uniform = *finder.learned(), next(r for r in finder.group() if r.attention == "uniform")
     alpha = extract(first, "alpha", registry=finder.registry, device="cpu")
-    for line, (run, probe) in zip(lines, [(second, "beta"), (uniform, "beta"), (second, "alpha")], strict=False):
+    for line, (run, probe) in zip(
+        lines, [(first, "beta"), (second, "beta"), (uniform, "beta"), (second, "alpha")], strict=False
+    ):
         assert list(line.get_xdata()) == STEPS
         for step, value in zip(STEPS, line.get_ydata(), strict=True):
             other = extract(run, probe, at=step, registry=finder.registry, device="cpu")

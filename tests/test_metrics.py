@@ -260,3 +260,30 @@ def test_metrics_say_how_to_read_them(metric: Agreement | Kendall | Spearman | T
     """Each has a short label for tables, and only the error rate is better when lower."""
     assert metric.label
     assert metric.lower_is_better == isinstance(metric, AlignmentErrorRate)
+
+
+# absolute values
+
+EVERY = (metrics.Agreement, metrics.Kendall, metrics.Spearman, metrics.TopK, metrics.AlignmentErrorRate)
+
+
+@pytest.mark.parametrize("metric", EVERY)
+def test_abs_compares_sizes(metric):
+    """abs=true is the metric on |u|, abs_v=true on |v|, with their expectation; the default is as published."""
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(size=(2, 40, 9))
+    for call in (metric.__call__, metric.expected):
+        for mine, theirs in ((False, False), (True, False), (False, True), (True, True)):
+            found = call(metric(abs=mine, abs_v=theirs), u, v)
+            expected = call(metric(), np.abs(u) if mine else u, np.abs(v) if theirs else v)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_abs_moves_the_peak_to_the_largest_in_size():
+    """A strong negative saliency is then the peak; -inf stays the lowest."""
+    u, v = np.array([[1.0, -3.0, 2.0]]), np.array([[0.0, 5.0, 1.0]])
+    assert metrics.Agreement()(u, v).tolist() == [0]
+    assert metrics.Agreement(abs=True)(u, v).tolist() == [1]
+    assert metrics.Agreement(abs=True)(np.array([[1.0, -np.inf, 2.0]]), v).tolist() == [0]
+    low = np.array([[0.0, -np.inf, 1.0]])
+    assert metrics.Agreement(abs_v=True)(u, low).tolist() == [1]  # u's signed peak, at the largest v

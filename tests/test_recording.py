@@ -114,10 +114,10 @@ def test_recorded_values_are_those_of_probe(tmp_path: Path, heads: int) -> None:
 
 
 def test_two_seeds_are_a_group(tmp_path: Path) -> None:
-    """Two recordings that differ in seed give beta of the other one and xi; another setting is another group."""
+    """Two recordings that differ in seed give beta-hat and xi; another setting is another group."""
     for seed in (0, 1):
         train(fresh(seed), recorder(tmp_path, seed=seed))
-    found = agree("alpha", "beta", runs=tmp_path, registry=REGISTRY)
+    found = agree("alpha", "beta-hat", runs=tmp_path, registry=REGISTRY)
     assert found.u.startswith("traced/mine-s0:alpha@")
     assert found.v.startswith("traced/mine-s1:beta@")
     assert found.xi is not None

@@ -102,6 +102,16 @@ def test_several_sites_are_read_as_one() -> None:
     assert single.one_site("mean") is single.one_site("max") is single
 
 
+def test_a_site_is_named_before_the_step() -> None:
+    """Whatever characters the run's name has, and also where no step is told."""
+    for name, named in (
+        ("a@b/m:alpha@10", "a@b/m:alpha[max]@10"),
+        ("a@b/m:alpha", "a@b/m:alpha[max]"),
+        ("u", "u[max]"),
+    ):
+        assert make(SHAPES, sites=2, name=name).one_site("max").name == named
+
+
 @pytest.mark.parametrize("which", ["h9", "3", "-4", "--1", "²", ""])
 def test_an_unknown_site_lists_the_known(which: str) -> None:
     """A site that is not there is an error with the names that are."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ktiwprobe import Agreement
-from ktiwprobe.tables import align, show_agreement
+from ktiwprobe.caveats import Caveat
+from ktiwprobe.tables import agreement_table, align, latex, show_agreement
 
 WHOLE = Agreement(
     metric="agreement",
@@ -110,6 +111,32 @@ def test_latex_escapes() -> None:
     for line in (lines[1], *lines[3:-1]):
         assert line.endswith(r"\\")
         assert line.replace(r"\&", "").count("&") == 7
+
+
+def test_warnings_and_how_steps_were_chosen_are_shown() -> None:
+    """In every format; a warning that several results share stands once, and no number is touched."""
+    chosen = {"u": "best by accuracy", "v": "max of 12 checkpoints"}
+    warned = replace(WHOLE, chosen=chosen, warnings=(Caveat("few", "only 3"), Caveat("maximum", "100 % chosen")))
+    lines = show_agreement([warned]).splitlines()
+    assert lines[0].endswith("alpha@100 (best by accuracy)")
+    assert lines[1].endswith("beta@63 (max of 12 checkpoints)")
+    assert lines[-2:] == ["warning: only 3", "warning: 100 % chosen"]
+    both = [warned, replace(warned, metric="kendall")]
+    assert show_agreement(both).splitlines()[2].split()[:4] == [WHOLE.u, "(best)", WHOLE.v, "(max)"]
+    assert show_agreement(both).splitlines()[4:] == ["warning: only 3", "warning: 100 % chosen"]
+    assert show_agreement(both, "latex").splitlines()[-2:] == ["% warning: only 3", "% warning: 100 % chosen"]
+    (row, _) = csv.DictReader(show_agreement(both, "csv").splitlines())
+    assert row["warnings"] == "only 3; 100 % chosen"
+    assert (row["u_chosen"], row["v_chosen"]) == tuple(chosen.values())
+    assert json.loads(show_agreement([warned], "json"))["warnings"] == ["only 3", "100 % chosen"]
+    assert "only 3" in agreement_table([warned])._repr_html_()
+    assert "warnings" not in str(agreement_table([WHOLE]))
+
+
+def test_a_hat_takes_no_room_and_is_tex() -> None:
+    """A letter with a hat is one column wide, and a formula in LaTeX."""
+    assert align([["A(α, β̂)", "n"], ["A(α, β)", 1]]).splitlines()[::2] == ["A(α, β̂)  n", "A(α, β)  1"]
+    assert latex([["A(α, β̂)", "x_1"]]).splitlines()[1] == r"A($\alpha$, $\hat{\beta}$) & x\_1 \\"
 
 
 def test_columns_are_aligned() -> None:

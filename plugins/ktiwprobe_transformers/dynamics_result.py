@@ -39,7 +39,7 @@ class Line:
         peaks = self.peaks
         gold = {} if self.on_gold is None else {"alpha on gold": self.on_gold}
         return {
-            "A(alpha, beta)": peaks["beta"],
+            "A(alpha, beta-hat)": peaks["beta"],
             "A(alpha, beta-uf)": peaks["beta-uf"],
             "A(alpha, alpha-hat)": peaks["alpha"],
             "chance": self.chance,
@@ -96,8 +96,8 @@ def verdict(task: str, found: Sequence[Found]) -> str:
     heads = [line for one in found for name, line in one.lines.items() if ".h" in name]
     return (
         f"On {task}, beta comes half of its way before alpha for {orders.count(1)} of {len(found)} seeds, with it for "
-        f"{orders.count(0)} and after it for {orders.count(-1)} (median steps {steps}); A(alpha, beta) is "
-        f"{mean['A(alpha, beta)']:.2f} and A(alpha, beta-uf) {mean['A(alpha, beta-uf)']:.2f} where chance is "
+        f"{orders.count(0)} and after it for {orders.count(-1)} (median steps {steps}); A(alpha, beta-hat) is "
+        f"{mean['A(alpha, beta-hat)']:.2f} and A(alpha, beta-uf) {mean['A(alpha, beta-uf)']:.2f} where chance is "
         f"{mean['chance']:.2f}, xi is {mean['xi']:.2f} of {mean['xi*']:.2f}, and A(alpha, beta-uf) is above twice its "
         f"chance at {sum(map(_clear, heads))} of {len(heads)} heads."
     )

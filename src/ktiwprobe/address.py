@@ -1,30 +1,28 @@
-"""Which signals a SPEC means, and `agree`, which compares two of them.
-
-The runs that a SPEC's suffix picks from are the group: those of the latest run's task, model and options. A is its
-learned run with the lowest seed, B the next.
-"""
+"""Which signals a SPEC means, and `agree`, which compares two of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ktiwprobe import agreement
+from ktiwprobe import agreement, caveats
 from ktiwprobe.agreement import Agreement, make_metric
-from ktiwprobe.errors import KtiwprobeError, RunError, SpecError
+from ktiwprobe.errors import RunError, SpecError
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.options import as_dict, as_text
+from ktiwprobe.groups import Groups, kin
 from ktiwprobe.performance import Performance
 from ktiwprobe.pooling import at_level
 from ktiwprobe.progress import SILENT, Progress
-from ktiwprobe.recipe import make_recipe, recipe_of
 from ktiwprobe.registry import Registry, build_registry
-from ktiwprobe.run import Run, find_run, find_runs, latest_run, runs_folder
+from ktiwprobe.run import Run, find_run, runs_folder
 from ktiwprobe.signals import Signal, load_signal
 from ktiwprobe.specs import ATTENTIONS, LEXICAL, STAND_INS
 from ktiwprobe.specs import Spec as Spec
 from ktiwprobe.specs import read_spec as read_spec
+
+Rule = Callable[..., Any]  # a metric
 
 
 def agree(
@@ -41,10 +39,11 @@ def agree(
     registry: Registry | None = None,
     progress: Progress = SILENT,
 ) -> Agreement:
-    """A(u, v) of two signals, or of what two SPECs mean; what is missing is extracted, u and v are never swapped.
+    """A(u, v) of two signals, or of what two SPECs mean. Missing signals are computed first; u and v are never swapped.
 
-    `performance` is what ξ is measured in and what `best` means: accuracy and the model's own, unless it is said.
-    At the level `word` the pieces of a word are one cell, and differently tokenised runs can be compared.
+    `performance` sets the unit of ξ and the criterion for `@best`; by default accuracy, and the model's own measure.
+    At the level `word` the pieces of a word are one cell, and differently tokenised runs can be compared. Read the
+    result's `warnings` before its value.
     """
     registry = registry or build_registry()
     rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
@@ -60,14 +59,20 @@ def agree(
         device=device,
         progress=progress,
     )
-    us, vs = finder.signals_of_both(u, v)
-    pairs = [(a, b) for a in us for b in vs]
-    result, _ = agreement.measure(pairs, rule, metric)
-    return finder.in_context(result, rule)
+    return finder.compare(u, v, rule, metric)
 
 
-class Finder:
-    """Looks SPECs up among the runs of a folder."""
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison."""
+
+    signals: list[Signal]  # one; with @max one for each checkpoint
+    run: Run | None = None  # None for a file, gold, or a signal in memory
+    chosen: str | None = None  # how its step was chosen
+
+
+class Finder(Groups):
+    """Looks SPECs up among the runs of a folder, and compares what they mean."""
 
     def __init__(
         self,
@@ -82,138 +87,62 @@ class Finder:
         progress: Progress = SILENT,
         only: Sequence[str] = (),
     ) -> None:
-        self.folder, self.registry, self.task, self.split = folder, registry, task, split
-        self.measure, self.level, self.only = performance, level, only
+        super().__init__(folder, registry, task=task, only=only)
+        self.split, self.measure, self.level = split, performance, level
         self.device, self.progress = device, progress
         self._extractors: dict[Path, Extractor] = {}
-        self._group: list[Run] | None = None
 
-    # which runs
-
-    def runs(self) -> list[Run]:
-        """The runs to look among, the one that decides the group last: those named, else all of the folder."""
-        named = dict.fromkeys(find_run(self.folder, name).path for name in self.only)
-        return [Run.open(path) for path in reversed(named)] if named else find_runs(self.folder)
-
-    def group(self) -> list[Run]:
-        """The runs that belong together: the latest run's task, model and options, of any seed and attention."""
-        if self._group is None:
-            runs = [run for run in self.runs() if self.task in (None, run.record["task"])]
-            if not runs:
-                latest_run(self.folder)  # says that there are none at all
-                known = sorted({run.record["task"] for run in self.runs()})
-                raise SpecError(
-                    f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
-                )
-            main = [run for run in runs if run.record["model"] not in STAND_INS.values()] or runs
-            self._group = [run for run in runs if _kin(run) == _kin(main[-1])]
-        return self._group
-
-    def around(self, run: Run) -> Finder:
-        """The same, for the group of that run instead of the latest's."""
-        self._group = [other for other in find_runs(run.path.parent.parent) if _kin(other) == _kin(run)]
-        return self
-
-    def stand_ins(self) -> list[Run]:
-        """Runs of the models without attention on the group's task, lowest seed of each."""
-        folder, found = self.group()[0].path.parent, {}
-        for run in sorted(self.runs(), key=lambda run: -run.seed):
-            if run.path.parent == folder and run.record["model"] in STAND_INS.values():
-                found[run.record["model"]] = run
-        beside = [found[model] for model in STAND_INS.values() if model in found]
-        return [run for run in beside if run.path not in {mine.path for mine in self.group()}]
-
-    def learned(self) -> list[Run]:
-        """A, B, ...: the group's learned runs, lowest seed first."""
-        runs = sorted((r for r in self.group() if r.attention == "learned"), key=lambda r: r.seed)
-        if not runs:
-            raise SpecError(f"no learned run of {self._of()}: train one with `{self._command()}`")
-        return runs
-
-    def run_of(self, spec: Spec) -> Run:
-        """The run that a SPEC speaks of."""
-        if spec.run:
-            return find_run(self.folder, spec.run)
-        if spec.pick in ATTENTIONS:
-            runs = [r for r in self.group() if r.attention == ATTENTIONS[spec.pick]]
-            return self._first(runs, spec, f"{self._command()} --attention {ATTENTIONS[spec.pick]}")
-        if spec.pick in STAND_INS:
-            folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
-            runs = [r for r in self.runs() if r.path.parent == folder and r.record["model"] == model]
-            return self._first(runs, spec, self._command(model=model))
-        learned = self.learned()
-        another = spec.pick == "hat" or spec.probe in LEXICAL
-        if spec.pick == "hat" and len(learned) < 2:
-            raise SpecError(
-                f"{spec.text} needs a second seed of {self._of()}: train one with `{self._command(seed=True)}`"
-            )
-        return learned[1] if another and len(learned) > 1 else learned[0]
-
-    def _first(self, runs: list[Run], spec: Spec, command: str) -> Run:
-        if not runs:
-            raise SpecError(f"{spec.text} needs a run that is not there: train it with `{command}`")
-        return min(runs, key=lambda run: run.seed)
-
-    def _of(self) -> str:
-        record = self.group()[-1].record
-        return f"{record['model']} on {record['task']}"
-
-    def _command(self, *, model: str | None = None, seed: bool = False) -> str:
-        """What trains another run of the group, or a stand-in `model` beside it."""
-        record = self.group()[-1].record
-        another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
-        spaces = ("task",) if model else ("task", "model", "train")
-        if self.group()[-1].recorded:
-            return f"your own loop and ktiwprobe.Recorder, as the others of {record['task']}"
-        return f"ktiwprobe train {model or record['model']} --task {record['task']}{another}{self._options(*spaces)}"
-
-    def _options(self, *spaces: str) -> str:
-        """The options that make the group what it is, as one writes them."""
-        try:
-            mine = recipe_of(self.group()[-1], self.registry)
-            usual = make_recipe(self.registry, mine.model, mine.task)
-        except KtiwprobeError:  # without its plugin the advice can only be shorter
-            return ""
-        chosen: dict[str, object] = {}
-        for space in spaces:
-            here, there = (as_dict(getattr(recipe, f"{space}_options")) for recipe in (mine, usual))
-            chosen |= {f"{space}.{key}": value for key, value in here.items() if value != there[key]}
-        return "".join(
-            f" -o {key}={as_text(value)}" for key, value in chosen.items() if key not in ("train.steps", "train.epochs")
-        )
+    def compare(self, u: str | Spec | Signal, v: str | Spec | Signal, rule: Rule, metric: str) -> Agreement:
+        """A(u, v) with ξ, how each step was chosen, and what a reader must know of it."""
+        sides = self.sides(u, v)
+        pairs = [(a, b) for a in sides[0].signals for b in sides[1].signals]
+        result, _ = agreement.measure(pairs, rule, metric)
+        doubts = dict.fromkeys(doubt for side in sides for doubt in self._doubts(side))
+        chosen = {"u": sides[0].chosen, "v": sides[1].chosen}
+        return self.in_context(replace(result, chosen=chosen, warnings=(*doubts, *result.warnings)), rule)
 
     # which steps, and the signals there
 
     def step_of(self, spec: Spec) -> str:
-        """best, last, max or a number: as told, else the paper's choice."""
+        """best, last, max or a number: as given, else by the run that the SPEC means."""
         if spec.step:
             return spec.step
-        if spec.run or spec.pick in (*STAND_INS, "hat"):
-            return "best"
-        another = spec.pick in ATTENTIONS or (spec.probe in LEXICAL and len(self.learned()) > 1)
-        return "max" if another else "best"
+        elsewhere = spec.pick in ATTENTIONS or (spec.pick == "hat" and spec.probe in LEXICAL)
+        return "max" if elsewhere else "best"
 
-    def signals_of_both(self, u: str | Signal, v: str | Signal) -> tuple[list[Signal], list[Signal]]:
-        """The signals of u and of v; one side may have several, the checkpoints of @max."""
-        sides = [
-            side if isinstance(side, Signal) else read_spec(side, self.registry.names("probes")) for side in (u, v)
-        ]
-        maxima = [isinstance(s, Spec) and not (s.file or s.gold) and self.step_of(s) == "max" for s in sides]
-        if all(maxima):
-            first, second = sides
-            if isinstance(first, Spec) and isinstance(second, Spec):
-                if first.step and second.step:
-                    raise SpecError(f"{first.text} and {second.text} are both @max: give one of them a step")
-                sides = [first, replace(second, step="best")] if first.step else [replace(first, step="best"), second]
-        named = next((s.run for s in sides if isinstance(s, Spec) and s.run), None)  # whose alignment `gold` is
-        u_signals, v_signals = (
-            [self._at_level(s)] if isinstance(s, Signal) else self.signals(replace(s, run=named) if s.gold else s)
-            for s in sides
+    def sides(self, u: str | Spec | Signal, v: str | Spec | Signal) -> tuple[Side, Side]:
+        """The signals of u and of v. A bare symbol is of A, or of the run that the other side names."""
+        one, two = (
+            read_spec(side, self.registry.names("probes")) if isinstance(side, str) else side for side in (u, v)
         )
-        return u_signals, v_signals
+        if isinstance(one, Spec) and isinstance(two, Spec):
+            one, two = self._one_maximum(one, two)
+        named = [side.run for side in (one, two) if isinstance(side, Spec) and side.run]
+        self.name_runs([find_run(self.folder, name) for name in named])
+        run = named[0] if named else None  # whose alignment `gold` is, too
+        both = (replace(s, run=run) if isinstance(s, Spec) and (s.bare or s.gold) else s for s in (one, two))
+        first, second = (Side([self._at_level(s)]) if isinstance(s, Signal) else self._side(s) for s in both)
+        return first, second
+
+    def _one_maximum(self, u: Spec, v: Spec) -> tuple[Spec, Spec]:
+        """Only one side may be a maximum over checkpoints: one that asks for it, else v."""
+        if not all(not (s.file or s.gold) and self.step_of(s) == "max" for s in (u, v)):
+            return u, v
+        if u.step and v.step:
+            raise SpecError(f"{u.text} and {v.text} are both @max: give one of them a step")
+        return (u, replace(v, step="best")) if u.step else (replace(u, step="best"), v)
+
+    def _side(self, spec: Spec) -> Side:
+        signals = self.signals(spec)
+        if spec.file or spec.gold:
+            return Side(signals)
+        run, at = self.run_of(spec), self.step_of(spec)
+        ways = {"max": f"max of {len(signals)} checkpoints", "last": "last", "best": f"best by {self.best_by(run)}"}
+        on = " on validation" if at == "best" and self.split == "test" else ""
+        return Side(signals, run, ways.get(at, "given") + on)
 
     def signals(self, spec: Spec) -> list[Signal]:
-        """What a SPEC means: one signal, or one for each checkpoint with @max."""
+        """What a SPEC means by itself: one signal, or one for each checkpoint with @max."""
         if spec.file:
             return [self._at_level(load_signal(spec.file))]
         if spec.gold:
@@ -241,6 +170,10 @@ class Finder:
         """How well a run does on the split in use."""
         return Performance(self.extractor(run), measure, self.progress)
 
+    def best_by(self, run: Run) -> str:
+        """The measure by which a run's best checkpoint is chosen; a stand-in keeps its own."""
+        return run.best_by if run.record["model"] in STAND_INS.values() else self.measure or run.best_by
+
     def best_step(self, run: Run) -> int:
         """The best checkpoint by the performance in use; a stand-in keeps its own."""
         stand_in = run.record["model"] in STAND_INS.values()
@@ -248,49 +181,59 @@ class Finder:
 
     # what a value is worth
 
-    def in_context(self, result: Agreement, rule: object) -> Agreement:
-        """The same result with ξ and ξ*, where there are the runs for them and it was of them."""
+    def _doubts(self, side: Side) -> list[caveats.Caveat]:
+        """Whether the run of a side was trained at all, by what its log says."""
+        run = side.run
+        if run is None or self._fits_itself(run):
+            return []
+        if side.chosen and side.chosen.startswith("best"):
+            best, steps = self.best_step(run), self.extractor(run).steps()
+            if doubt := caveats.best_is_first(run.name, self.best_by(run), best, steps):
+                return [doubt]
+        doubt = caveats.never_rose(run.name, run.performance("accuracy"))
+        return [doubt] if doubt else []
+
+    def _fits_itself(self, run: Run) -> bool:
+        """Whether the model counts instead of learning by steps: its first checkpoint is already trained."""
+        model = self.registry.entries["models"].get(run.record["model"])
+        return not run.recorded and model is not None and hasattr(model.load(), "fit")
+
+    def in_context(self, result: Agreement, rule: Rule) -> Agreement:
+        """The same result with ξ and ξ*, where the group has the runs for them and only its runs were compared."""
         measure = self.measure or "accuracy"
         try:
             if not self._of_the_group():
                 return result
-            learned = self.learned()
-            first = self.performance(learned[0], measure)
+            first = self.performance(self.first(), measure)
             star = first.at(first.best_step()) if first.curve() else None
         except (SpecError, RunError):
             return result
         result = replace(result, performance=measure, xi_star=star)
-        if len(learned) < 2 or result.value is None or getattr(rule, "lower_is_better", False):
+        if not self.others() or result.value is None or getattr(rule, "lower_is_better", False):
             return result
-        found = agreement.xi(result.value, self.curve(learned[0], self.others(), rule, measure))
+        curve = self.curve(self.first(), self.others(), rule, measure)
+        if not curve:  # the other seeds have no step in common at which both were measured
+            return result
+        found = agreement.xi(result.value, curve)
         return replace(result, xi=star if found is None else found, passed=found is not None)
 
     def _of_the_group(self) -> bool:
         """Whether all that was compared so far are runs of the group, or stand-ins beside them."""
-        folder, kin = self.group()[0].path.parent.resolve(), _kin(self.group()[0])
+        folder, group = self.group()[0].path.parent.resolve(), kin(self.group()[0])
         runs = [extractor.run for extractor in self._extractors.values()]
         beside = [run for run in runs if run.path.parent.resolve() == folder]
-        known = [run for run in beside if _kin(run) == kin or run.record["model"] in STAND_INS.values()]
+        known = [run for run in beside if kin(run) == group or run.record["model"] in STAND_INS.values()]
         return len(known) == len(runs) > 0
 
-    def others(self) -> list[Run]:
-        """The runs whose attention is held against A's: B, and of classifiers B to F."""
-        learned = self.learned()
-        return learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
-
-    def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
-        """A(α, α̂(τ)) and p̂(τ) at each step τ, as means over the `others` that have it."""
+    def curve(self, first: Run, others: list[Run], rule: Rule, measure: str) -> dict[int, tuple[float, float]]:
+        """A(α, α̂(τ)) and p̂(τ), averaged over the `others`, at each step τ that all of them have."""
         alpha = self._at_level(self.extractor(first).signal("alpha", self.best_step(first), progress=self.progress))
-        points: dict[int, list[tuple[float, float]]] = {}
-        for run in others:
-            for step, performance in self.performance(run, measure).curve().items():
+        scores = [self.performance(run, measure).curve() for run in others]
+        steps = sorted(set.intersection(*map(set, scores)))
+        curves: list[dict[int, tuple[float | None, float]]] = []
+        for run, score in zip(others, scores, strict=True):
+            curves.append({})
+            for step in steps:
                 hat = self._at_level(self.extractor(run).signal("alpha", step, progress=self.progress))
-                value = agreement.add_up(alpha, hat, rule).value  # type: ignore[arg-type]
-                if value is not None:
-                    points.setdefault(step, []).append((value, performance))
-        return {s: tuple(sum(c) / len(c) for c in zip(*p, strict=True)) for s, p in points.items()}
-
-
-def _kin(run: Run) -> tuple[str, str, str]:
-    """Runs that differ only in seed, attention and length."""
-    return run.path.parent.name, run.record["model"], run.record["identity"][1]
+                curves[-1][step] = agreement.add_up(alpha, hat, rule).value, score[step]
+        return agreement.mean_curve(curves)

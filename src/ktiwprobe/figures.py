@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from ktiwprobe import cooccurrence, plots, storage
 from ktiwprobe.address import Finder
 from ktiwprobe.agreement import add_up, interval, make_metric
-from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
-from ktiwprobe.run import Run
+from ktiwprobe.run import Run, find_run
 from ktiwprobe.sentences import run_to_show, see
 from ktiwprobe.signals import Signal
 from ktiwprobe.specs import ATTENTIONS, STAND_INS, Spec, read_spec
 
 GREEK = {"alpha": r"\alpha", "beta": r"\beta", "gamma": r"\gamma", "delta": r"\Delta"}
-COURSES = ("beta", "beta-uf", "alpha-hat")
+COURSES = ("beta", "beta-hat", "beta-uf", "alpha-hat")  # A's own beta, another seed's, one without attention's
 SIGNALS = ("alpha", "beta", "delta", "alpha-hat", "beta-hat", "delta-hat", "beta-uf", "delta-uf", "alpha-fr", "beta-fr",
            "beta-px", "beta-ibm", "beta-log", "gold")  # fmt: skip
 FEW = 5  # occurrences below which a mean says little
@@ -87,25 +86,40 @@ def heatmap(request: Request) -> plots.Figure:
 def curves(request: Request) -> plots.Figure:
     """Agreement with u over training, beside performance, and how ξ is found from them."""
     finder, name = request.finder, getattr(request.rule, "label", request.metric)
-    (u,) = finder.signals(replace(request.spec(request.u), step=request.at))
-    found = {text: _course(request, u, text) for text in request.v or _there(request, COURSES)}
+    texts = request.v or _there(request, COURSES)
+    run = _named_run(request, [request.u, *texts])
+    (u,) = finder.signals(replace(_of_run(request.spec(request.u), run), step=request.at))
+    found = {text: _course(request, u, _of_run(request.spec(text), run)) for text in texts}
     lines = {f"{name}({symbol(request.u)}, {symbol(text)})": course for text, (course, _) in found.items()}
     chances = [chance for _, of_line in found.items() for chance in of_line[1]]
     hat = _hat(request) if request.u == "alpha" else {}
-    seen = finder.others()[0] if len(finder.others()) == 1 else finder.learned()[0]
+    seen = finder.others()[0] if len(finder.others()) == 1 else finder.first()
     performance = {step: p for step, (_, p) in hat.items()} or seen.performance()
     return plots.over_steps(
         lines,
         {f"seed {seen.seed}" if len(finder.others()) < 2 else "mean": performance},
         chance=(min(chances), max(chances)) if chances else None,
-        crossing=_crossing(found, hat, lines),
+        crossing=_crossing(request, found, hat, lines),
         ylabels=(request.metric, "accuracy"),
     )
 
 
-def _course(request: Request, u: Signal, text: str) -> tuple[plots.Course, list[float]]:
+def _named_run(request: Request, texts: Iterable[str]) -> str | None:
+    """The run that bare symbols mean: the one that the others name, as in `agree`; None for A."""
+    named = list(dict.fromkeys(spec.run for text in texts if (spec := request.spec(text)).run))
+    if len(named) != 1:
+        return None
+    request.finder.name_runs([find_run(request.finder.folder, str(named[0]))])
+    return named[0]
+
+
+def _of_run(spec: Spec, run: str | None) -> Spec:
+    return replace(spec, run=run) if spec.bare else spec
+
+
+def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list[float]]:
     """A(u, v) at every step of v's run, with intervals; and what chance would give."""
-    spec, finder = request.spec(text), request.finder
+    text, finder = spec.text, request.finder
     if spec.file or spec.gold or spec.step:
         raise SpecError(f"{text!r} is no curve over training: give a symbol without a step, such as beta-uf")
     extractor = finder.extractor(finder.run_of(spec))
@@ -116,7 +130,8 @@ def _course(request: Request, u: Signal, text: str) -> tuple[plots.Course, list[
     values = {step: found.value for step, found in sums.items() if found.value is not None}
     if not values:
         raise UsageError(f"{request.metric} of {u.name} and {text} is undefined at every step: choose another metric")
-    around = {step: ends for step in values if (ends := interval([sums[step]])) is not None}
+    bounds = getattr(request.rule, "bounds", None)
+    around = {step: ends for step in values if (ends := interval([sums[step]], bounds=bounds)) is not None}
     return plots.Course(text, values, around), [s.baseline for s in sums.values() if s.baseline is not None]
 
 
@@ -125,15 +140,21 @@ def _hat(request: Request) -> dict[int, tuple[float, float]]:
     finder = request.finder
     if not finder.others() or getattr(request.rule, "lower_is_better", False):
         return {}
-    return finder.curve(finder.learned()[0], finder.others(), request.rule, "accuracy")
+    return finder.curve(finder.first(), finder.others(), request.rule, "accuracy")
 
 
 def _crossing(
-    found: Mapping[str, tuple[plots.Course, list[float]]], hat: Mapping[int, tuple[float, float]], names: Iterable[str]
+    request: Request,
+    found: Mapping[str, tuple[plots.Course, list[float]]],
+    hat: Mapping[int, tuple[float, float]],
+    names: Iterable[str],
 ) -> plots.Crossing | None:
-    """ξ of the first line that is not another seed's attention itself."""
+    """ξ of the first line that is not another seed's attention itself, of the value that `agree` reports for it."""
+    finder = request.finder
     for (text, (course, _)), name in zip(found.items(), names, strict=True):
-        value = max(course.values.values())
+        spec, value = request.spec(text), max(course.values.values())
+        if finder.step_of(spec) == "best":
+            value = course.values.get(finder.best_step(finder.run_of(spec)), value)
         passing = [step for step in sorted(hat) if hat[step][0] > value]
         if text != "alpha-hat" and passing:
             return plots.Crossing(name, value, hat[passing[0]][0], passing[0], hat[passing[0]][1])
@@ -157,19 +178,18 @@ def agreement_matrix(request: Request) -> plots.Figure:
 
 
 def _at_best(request: Request, text: str) -> Signal:
-    """What a symbol means here: without a suffix of A, and always at the run's best step unless one is told."""
+    """What a symbol means here: always at its run's best step unless the SPEC gives another."""
     spec, finder = request.spec(text), request.finder
     if spec.file or spec.gold:
         return finder.signals(spec)[0]
-    own = None if spec.run or spec.pick else str(finder.learned()[0].path)
-    return finder.signals(replace(spec, run=spec.run or own, step=spec.step or request.at))[0]
+    return finder.signals(replace(spec, step=spec.step or request.at))[0]
 
 
 def _marks(finder: Finder, texts: Iterable[str]) -> dict[str, Run]:
     """What the hats and superscripts of symbols stand for."""
     specs = [read_spec(text, finder.registry.names("probes")) for text in texts]
     marked = {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
-    return {"no mark" if marked else "run": finder.learned()[0]} | marked
+    return {"no mark" if marked else "run": finder.first()} | marked
 
 
 def count_table(request: Request) -> plots.Figure:
@@ -198,7 +218,7 @@ def keyword_scatter(request: Request) -> plots.Figure:
     y = counts.astype(float) if request.against == "count" else _by_word(request, request.against, ids, counts)
     words = np.flatnonzero((counts >= min(FEW, counts.max())) & np.isfinite(beta) & np.isfinite(y))
     names = [corpus.source_tokens[i] for i in words.tolist()]
-    faint = np.array([name in SPECIALS for name in names])
+    faint = np.isin(words, corpus.roles("source").special)
     ylabel = {"alpha": "mean of highest α", "delta": "mean of highest Δ", "count": "occurrences"}[request.against]
     return plots.scatter(
         plots.Cloud(names, beta[words], y[words], counts[words], faint),

@@ -5,7 +5,7 @@ Metrics compare ranks, not differences: -inf is an ordinary lowest value that ti
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,28 @@ CHUNK = 1 << 17  # entries worked on at a time: they fit the cache, and the cost
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Magnitudes:
+    """The options `abs` and `abs_v` of every metric: compare |u|, or |v|, instead of the signed values.
+
+    u's peak is its highest signed value, as published; for a saliency such as delta, `abs=true` makes it the largest in
+    size. v has an option of its own, because size means nothing for most v: log-odds of -20 are the least, not the
+    most. -inf stays the lowest value.
+    """
+
+    abs: bool = field(default=False, kw_only=True, metadata={"help": "compare |u|: its peak is the largest in size"})
+    abs_v: bool = field(default=False, kw_only=True, metadata={"help": "compare |v|, for a signed v such as delta"})
+
+    def peaks_of(self, u: Rows) -> Rows:
+        """The values whose highest is u's peak: u, or |u|. (N, L)"""
+        return _size(u) if self.abs else u
+
+    def read(self, u: Rows, v: Rows) -> tuple[Rows, Rows]:
+        """u and v as they are compared. (N, L), (N, L)"""
+        return self.peaks_of(u), _size(v) if self.abs_v else v
+
+
+@dataclass(frozen=True)
+class Agreement(Magnitudes):
     """A(u, v) of Section 3.1: 1 where u's highest position is among v's k = ceil(share * L) highest, else 0.
 
     Ties count for the match, as published; of several highest positions in u the first counts.
@@ -30,6 +51,7 @@ class Agreement:
 
     label: ClassVar[str] = "A"
     lower_is_better: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     share: float = 0.05
 
     def __post_init__(self) -> None:
@@ -38,11 +60,13 @@ class Agreement:
 
     def __call__(self, u: Rows, v: Rows) -> Values:
         """A match, 1 or 0, for each row. (N,)"""
+        u, v = self.read(u, v)
         # Fewer than k entries are greater than x exactly where x is at least the k-th highest.
         return (_at_peak(u, v) >= self._threshold(v)).astype(np.float64)
 
     def expected(self, u: Rows, v: Rows) -> Values:
         """The exact mean of A over random orders of v: the share of positions that would match, in (0, 1]. (N,)"""
+        _, v = self.read(u, v)
         return np.divide(_count(v >= self._threshold(v)[:, None]), v.shape[1])
 
     def _threshold(self, v: Rows) -> Rows:
@@ -51,13 +75,16 @@ class Agreement:
         return _kth_highest(v, max(k, 1))
 
 
-class _Correlation:
+@dataclass(frozen=True)
+class _Correlation(Magnitudes):
     """What Kendall's and Spearman's coefficients share."""
 
     lower_is_better: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def expected(self, u: Rows, v: Rows) -> Values:
         """0, the mean over random orders of v; NaN where u or v is constant. (N,)"""
+        u, v = self.read(u, v)
         return np.where((u != u[:, :1]).any(1) & (v != v[:, :1]).any(1), 0.0, np.nan)
 
 
@@ -72,7 +99,7 @@ class Kendall(_Correlation):
 
     def __call__(self, u: Rows, v: Rows) -> Values:
         """The tau-b of each row. (N,)"""
-        return _in_chunks(_tau_by_pairs if u.shape[1] <= LONGEST_BY_PAIRS else _tau_by_merging, u, v)
+        return _in_chunks(_tau_by_pairs if u.shape[1] <= LONGEST_BY_PAIRS else _tau_by_merging, *self.read(u, v))
 
 
 @dataclass(frozen=True)
@@ -86,11 +113,11 @@ class Spearman(_Correlation):
 
     def __call__(self, u: Rows, v: Rows) -> Values:
         """The rho of each row. (N,)"""
-        return _in_chunks(_rho, u, v)
+        return _in_chunks(_rho, *self.read(u, v))
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(Magnitudes):
     """How many of u's k highest positions are among v's: |top-k(u) & top-k(v)| / min(k, L), in [0, 1].
 
     Symmetric. Of tied entries the first ones are taken, so that both sets have min(k, L) members.
@@ -98,6 +125,7 @@ class TopK:
 
     label: ClassVar[str] = "top-k"
     lower_is_better: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     k: int = 3
 
     def __post_init__(self) -> None:
@@ -107,7 +135,7 @@ class TopK:
     def __call__(self, u: Rows, v: Rows) -> Values:
         """The overlap of each row. (N,)"""
         k = min(self.k, u.shape[1])
-        return _in_chunks(lambda u, v: _count(_top(u, k) & _top(v, k)) / k, u, v)
+        return _in_chunks(lambda u, v: _count(_top(u, k) & _top(v, k)) / k, *self.read(u, v))
 
     def expected(self, u: Rows, v: Rows) -> Values:
         """min(k, L) / L, the mean over random orders of v's positions once ties are broken. (N,)
@@ -119,7 +147,7 @@ class TopK:
 
 
 @dataclass(frozen=True)
-class AlignmentErrorRate:
+class AlignmentErrorRate(Magnitudes):
     """Alignment error rate: 1 - (|A & S| + |A & (S or P)|) / (|A| + |S|), in [0, 1], as the terms of a fraction.
 
     Each row of u proposes one link, its highest position: together these are A. v holds gold links: 1 is sure (S),
@@ -128,14 +156,17 @@ class AlignmentErrorRate:
 
     label: ClassVar[str] = "AER"
     lower_is_better: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __call__(self, u: Rows, v: Rows) -> Values:
         """|A| + |S| - |A & S| - |A & (S or P)| and |A| + |S|, of each row. (N, 2)"""
+        u, v = self.read(u, v)
         gold = _at_peak(u, v)
         return self._terms(v, (gold >= 1.0).astype(np.float64) + (gold >= 0.5))
 
     def expected(self, u: Rows, v: Rows) -> Values:
         """The exact mean of both terms when the proposed link is uniformly random. (N, 2)"""
+        _, v = self.read(u, v)
         return self._terms(v, (v >= 1.0).mean(1) + (v >= 0.5).mean(1))
 
     @staticmethod
@@ -171,6 +202,11 @@ def _in_chunks(values: Callable[[Rows, Rows], Values], u: Rows, v: Rows) -> Valu
 def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """How many entries of each row are True. (N,)"""
     return np.asarray(np.count_nonzero(mask, axis=1))
+
+
+def _size(rows: Rows) -> Rows:
+    """Absolute values; -inf stays the lowest. (N, L)"""
+    return np.where(np.isneginf(rows), rows, np.abs(rows))
 
 
 def _at_peak(u: Rows, v: Rows) -> Rows:

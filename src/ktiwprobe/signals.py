@@ -123,12 +123,21 @@ class Signal:
             combined = self.values[int(which)]
         else:
             raise UnknownNameError("site", which, [*filter(None, self.sites), "mean", "max"])
-        what, at, step = self.name.partition("@")
-        meta = {**self.meta, "name": f"{what}[{which}]{at}{step}"}
+        what, at = re.fullmatch(r"(.*?)(@[^@:/]*)?", self.name, re.DOTALL).groups(default="")  # type: ignore[union-attr]
+        meta = {**self.meta, "name": f"{what}[{which}]{at}"}
         return replace(self, values=combined[None], sites=(which,), meta=meta)
 
     def check_same_cells(self, other: Signal) -> None:
-        """Two signals can be compared only cell by cell over the same sentences."""
+        """Raise an error unless both have the same sentences, rows and cells."""
+        self.check_same_rows(other)
+        parts: list[tuple[str, NDArray[Any], NDArray[Any]]] = [("rows", self.lengths, other.lengths)]
+        if self.columns is not None or other.columns is not None:
+            parts.append(("positions", self.positions, other.positions))
+        for what, a, b in parts:
+            self._check_same(other, what, a, b)
+
+    def check_same_rows(self, other: Signal) -> None:
+        """Raise an error unless both are over the same corpus, with as many rows in each sentence."""
         mine, theirs = self.meta.get("fingerprint"), other.meta.get("fingerprint")
         if mine and theirs and mine != theirs:
             words = "" if self.meta.get("level") == "word" else ", or words of the same text with --level word"
@@ -136,15 +145,11 @@ class Signal:
                 f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one "
                 f"task{words}"
             )
-        parts: list[tuple[str, NDArray[Any], NDArray[Any]]]
-        parts = [("sentences", self.rows, other.rows), ("rows", self.lengths, other.lengths)]
-        if self.columns is not None or other.columns is not None:
-            parts.append(("positions", self.positions, other.positions))
-        for what, a, b in parts:
-            if not np.array_equal(a, b):
-                raise CorpusError(
-                    f"{self.name} and {other.name} do not have the same {what}: {_first_difference(a, b)}"
-                )
+        self._check_same(other, "sentences", self.rows, other.rows)
+
+    def _check_same(self, other: Signal, what: str, a: NDArray[Any], b: NDArray[Any]) -> None:
+        if not np.array_equal(a, b):
+            raise CorpusError(f"{self.name} and {other.name} do not have the same {what}: {_first_difference(a, b)}")
 
     def to_frame(self) -> pd.DataFrame:
         """One line a cell: sentence, t, l, value, and the tokens where they are known."""

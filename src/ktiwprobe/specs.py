@@ -16,7 +16,10 @@ from ktiwprobe.signals import SUFFIXES
 ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
 STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
 PICKS = ("hat", *ATTENTIONS, *STAND_INS)
-LEXICAL = ("beta", "gamma")
+LEXICAL = ("beta", "gamma")  # what a model knows of single words: of another seed at the step that agrees best
+FORM = re.compile(
+    r"(?:(?P<run>.*):)?(?P<symbol>[^\[\]@:]+)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]:]+))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,23 @@ class Spec:
         """Whether it means the task's own alignment."""
         return self.text == "gold"
 
+    @property
+    def bare(self) -> bool:
+        """Whether it is a symbol that names no run: neither RUN nor a suffix."""
+        return not (self.gold or self.file or self.run or self.pick)
+
 
 def read_spec(text: str, probes: Iterable[str]) -> Spec:
-    """Read a SPEC; `probes` are the names a SYMBOL may begin with, the longest match wins."""
+    """Read a SPEC; `probes` are the names a SYMBOL may begin with, the longest match wins.
+
+    RUN is all up to the last colon before SYMBOL, so a path may contain any of `@ [ ] :`.
+    """
     if text == "gold" or text.endswith(SUFFIXES):
         return Spec(text, file=None if text == "gold" else Path(text))
-    match = re.fullmatch(r"(?P<head>[^\[\]@]*)(?:\[(?P<site>[^\[\]]+)\])?(?:@(?P<step>[^@\[\]]+))?", text)
-    if not match or not match["head"]:
+    match = FORM.fullmatch(text)
+    if not match:
         raise SpecError(f"{text!r} is not a SPEC: write [RUN:]SYMBOL[SITE][@STEP], a signal file, or gold")
-    run, _, symbol = match["head"].rpartition(":")
+    run, symbol = match["run"], match["symbol"]
     known = sorted(probes, key=len, reverse=True)
     for probe in known:
         if symbol == probe or (symbol.startswith(f"{probe}-") and symbol.removeprefix(f"{probe}-") in PICKS):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ktiwprobe import markup
-from ktiwprobe.agreement import Agreement
+from ktiwprobe.agreement import KEYS, Agreement
 from ktiwprobe.alignment import MEASURES, Score
 
 TEX = {
@@ -25,8 +27,9 @@ TEX = {
     "±": r"$\pm$",
 }
 ENDS = ("low", "high")
+COLUMNS = {"ci": ("ci_low", "ci_high"), "chosen": ("u_chosen", "v_chosen")}  # of CSV, where a key has two
+HAT = "\N{COMBINING CIRCUMFLEX ACCENT}"
 Record = Mapping[str, Any]
-COLUMNS = ("metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star")
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,18 @@ class Table:
 
 
 def agreement_table(results: Sequence[Agreement]) -> Table:
-    """Agreements under each other."""
-    return Table([{"metric": result.metric, **_cells(result)} for result in results])
+    """Agreements under each other; with a column of warnings where there are some."""
+    warned = any(result.warnings for result in results)
+    records = [{"metric": result.metric, **_cells(result)} for result in results]
+    ends = [{"warnings": "; ".join(map(str, result.warnings))} if warned else {} for result in results]
+    return Table([{**record, **end} for record, end in zip(records, ends, strict=True)])
 
 
 def show_agreement(results: Sequence[Agreement], form: str = "table") -> str:
-    """Agreements as `table`, `json` (one object for one result, else a list), `csv` or `latex`."""
+    """Agreements as `table`, `json` (one object for one result, else a list), `csv` or `latex`.
+
+    All of them carry the warnings: a table below it, JSON under a key, CSV in a column, LaTeX as comments.
+    """
     if form == "json":
         records = [result.to_dict() for result in results]
         return json.dumps(records[0] if len(records) == 1 else records, indent=2)
@@ -59,11 +68,12 @@ def show_agreement(results: Sequence[Agreement], form: str = "table") -> str:
 
 
 def _csv(results: Sequence[Agreement]) -> str:
-    columns = [c for name in COLUMNS for c in (("ci_low", "ci_high") if name == "ci" else (name,))]
+    columns = [column for key in KEYS for column in COLUMNS.get(key, (key,))]
     records = []
     for result in results:
-        low, high = result.ci or (None, None)
-        records.append({**result.to_dict(), "ci_low": low, "ci_high": high})
+        record, (low, high) = result.to_dict(), result.ci or (None, None)
+        chosen = {f"{side}_chosen": how for side, how in record["chosen"].items()}
+        records.append({**record, "ci_low": low, "ci_high": high, **chosen, "warnings": "; ".join(record["warnings"])})
     return _as_csv(columns, records)
 
 
@@ -103,8 +113,8 @@ def _cells(result: Agreement) -> dict[str, str]:
     xi = _number(result.xi) + ("" if result.passed else "*")
     ci = "-" if result.ci is None else f"[{result.ci[0]:.3f}, {result.ci[1]:.3f}]"
     return {
-        "u": result.u,
-        "v": result.v,
+        "u": _named(result.u, result.chosen["u"]),
+        "v": _named(result.v, result.chosen["v"]),
         "value": _number(result.value),
         "baseline": _number(result.baseline),
         "95 % interval": ci,
@@ -114,20 +124,39 @@ def _cells(result: Agreement) -> dict[str, str]:
     }
 
 
+def _named(name: str, chosen: str | None) -> str:
+    """A signal with how its step was chosen."""
+    return name if chosen is None else f"{name} ({chosen})"
+
+
+def _short(result: Agreement) -> dict[str, str]:
+    """u and v with one word on how their steps were chosen (best, last, given, max), for a table of many columns."""
+    words = {side: how and how.partition(" ")[0] for side, how in result.chosen.items()}
+    return {"u": _named(result.u, words["u"]), "v": _named(result.v, words["v"])}
+
+
+def _warnings(results: Sequence[Agreement], mark: str) -> list[str]:
+    """A line for each warning, those that several results share once."""
+    return list(dict.fromkeys(f"{mark}{warning}" for result in results for warning in result.warnings))
+
+
 def _table(results: Sequence[Agreement]) -> str:
     """A line for each quantity where there is one result (names are long), else a line for each result."""
     rows = [_cells(result) for result in results]
     if len(results) > 1:
         heads = ["metric" if head == "value" else head for head in rows[0]]
-        named = [{**row, "value": f"{r.metric} {row['value']}"} for r, row in zip(results, rows, strict=True)]
-        return align([heads, *(list(row.values()) for row in named)])
+        named = [
+            {**row, **_short(r), "value": f"{r.metric} {row['value']}"} for r, row in zip(results, rows, strict=True)
+        ]
+        table = align([heads, *(list(row.values()) for row in named)])
+        return "\n".join([table, *_warnings(results, "warning: ")])
     result = results[0]
     labels = {"value": result.metric, "ξ": f"ξ ({result.performance})" if result.performance else "ξ"}
     width = max(len(labels.get(name, name)) for name in rows[0])
     lines = [f"{labels.get(name, name):<{width}}  {cell}" for name, cell in rows[0].items()]
     if result.ties:
         lines.append(f"in {result.ties} rows the highest value of u is tied: the first counts")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_warnings(results, "warning: ")])
 
 
 def cells(records: Sequence[Mapping[str, Any]], digits: int = 3) -> list[list[str]]:
@@ -153,9 +182,18 @@ def latex(rows: Sequence[Sequence[str]]) -> str:
 def align(rows: Sequence[Sequence[Any]]) -> str:
     """Rows of cells in columns, the first row over a rule."""
     texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in texts]
+    widths = [max(_width(row[i]) for row in texts) for i in range(len(texts[0]))]
+    lines = ["  ".join(_padded(cell, w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in texts]
     return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes: a hat stands over the letter before it."""
+    return sum(not unicodedata.combining(character) for character in text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
 
 
 def _latex(results: Sequence[Agreement]) -> str:
@@ -167,14 +205,21 @@ def _latex(results: Sequence[Agreement]) -> str:
     lines = [head, r"\hline"]
     for result in results:
         cells = _cells(result)
-        texts = [result.u, result.v, result.metric]
+        texts = [cells["u"], cells["v"], result.metric]
         numbers = [cells["value"], cells["baseline"], cells["95 % interval"], cells["ξ"], cells["ξ*"]]
         lines.append(" & ".join([*map(_escape, texts), *numbers]) + r" \\")
-    return "\n".join([*lines, r"\end{tabular}"])
+    return "\n".join([*lines, r"\end{tabular}", *_warnings(results, "% warning: ")])
 
 
 def _escape(text: str) -> str:
-    return "".join(f"\\{c}" if c in "_&%#${}" else TEX.get(c, c) for c in text)
+    return "".join(_as_tex(letter) for letter in re.findall(f".{HAT}?", text, re.DOTALL))
+
+
+def _as_tex(letter: str) -> str:
+    """A character, perhaps with a hat over it."""
+    plain = letter.removesuffix(HAT)
+    tex = f"\\{plain}" if plain in "_&%#${}" else TEX.get(plain, plain)
+    return tex if plain == letter else rf"$\hat{{{tex.strip('$')}}}$"
 
 
 def _number(value: float | None) -> str:

@@ -3,22 +3,24 @@
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
 
 from ktiwprobe.run import find_runs
 
-KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star"]
+KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
+        "v_step", "chosen", "warnings"]  # fmt: skip
 
 
 def test_the_table_names_what_it_compared(cli, trained):
     """The table names both runs and steps and gives value, baseline, interval and xi; the missing is extracted once."""
     first = cli("agree", "--u", "alpha", "--v", "beta")
-    table = dict(line.split(maxsplit=1) for line in first.stdout.splitlines() if not line.startswith(("95", "in")))
+    table = dict(line.split(maxsplit=1) for line in first.stdout.splitlines() if not line.startswith(("95", "in", "w")))
     assert table["u"].startswith("toy-translation+")
-    assert "-s0:alpha@" in table["u"]
-    assert "-s1:beta@" in table["v"]
+    assert re.search(r"-s0:alpha@\d+ \(best by accuracy\)$", table["u"])
+    assert re.search(r"-s0:beta@\d+ \(best by accuracy\)$", table["v"])
     assert 0 <= float(table["agreement"]) <= 1
     assert float(table["baseline"]) > 0
     assert "95 % interval" in first.stdout
@@ -45,9 +47,24 @@ def test_csv_and_latex(cli, trained):
     assert record["metric"] == "aer"
     assert 0 < float(record["value"]) <= 1
     assert int(record["skipped"]) == 40  # the end of each sentence
+    assert (record["u_chosen"], record["v_chosen"], record["v_step"]) == ("best by accuracy", "", "")
     latex = cli(*words, "latex").stdout
     assert latex.startswith(r"\begin{tabular}")
     assert latex.rstrip().endswith(r"\end{tabular}")
+
+
+def test_warnings_reach_the_reader_in_every_format(cli, trained):
+    """Below the table, under a key, in a column or as a LaTeX comment; nothing else is on standard output or error."""
+    words = ["agree", "--u", "alpha", "--v", "beta-uf", "--quiet", "--format"]
+    shown = {form: cli(*words, form) for form in ("table", "json", "csv", "latex")}
+    warnings = json.loads(shown["json"].stdout)["warnings"]
+    assert any("was chosen by the reported value, the highest of" in warning for warning in warnings)
+    assert shown["table"].stdout.splitlines()[-len(warnings) :] == [f"warning: {warning}" for warning in warnings]
+    (record,) = csv.DictReader(io.StringIO(shown["csv"].stdout))
+    assert record["warnings"] == "; ".join(warnings)
+    after = shown["latex"].stdout.partition("\\end{tabular}\n")[2].splitlines()
+    assert after == [f"% warning: {warning}" for warning in warnings]
+    assert {result.stderr for result in shown.values()} == {""}
 
 
 def test_specs_pick_runs_steps_and_splits(cli, trained):

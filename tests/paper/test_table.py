@@ -41,14 +41,14 @@ def cells(report):
 
 
 def test_the_papers_numbers_are_whole():
-    """Every table has a number in every column that it has; A(α, β) of SST is 25.33, its ξ(β-uf, β-px) has a star."""
+    """Every table has a number in every column that it has; A(α, β̂) of SST is 25.33, its ξ(β-uf, β-px) has a star."""
     for (metric, _, performance), published in TABLES.items():
         rows = [published.row(line.split()[0]) for line in published.text.strip().splitlines()]
         assert len(rows) == (5 if performance == "bleu" else 11)
         assert all(row.keys() == rows[0].keys() for row in rows)
         assert len(rows[0]) == (8 if metric == "kendall" or published.label.endswith("trainbleu") else len(QUANTITIES))
     sst = TABLES["agreement", "validation", "accuracy"].row("sst")
-    assert sst["A(α, β)"] == (25.33, True)
+    assert sst["A(α, β̂)"] == (25.33, True)
     assert sst["ξ(β-uf, β-px)"] == (83.53, False)
     assert TABLES["agreement", "validation", "accuracy"].row("sst:labels=counts:keep=glove") == sst
     assert not TABLES["agreement", "validation", "accuracy"].row("multi30k:direction=en-de")
@@ -66,7 +66,7 @@ def test_a_row_of_classification_is_what_it_is_defined_as(table, tmp_path):
         "α, β-uf": (f"{a}:alpha@best", f"{uniform}:beta@max"),
         "β-uf, β-px": (f"{proxy}:beta@best", f"{uniform}:beta@max"),
         "Δ, β-uf": (f"{a}:delta@best", f"{uniform}:beta@max"),
-        "α, β": (f"{a}:alpha@best", f"{b}:beta@max"),
+        "α, β̂": (f"{a}:alpha@best", f"{b}:beta@max"),
     }
     registry, rule = build_registry(), Agreement()
     runs = {name: find_run(tmp_path / "runs", name) for name in (a, b, c)}
@@ -101,7 +101,7 @@ def test_a_row_of_translation_hears_the_next_run_only(table, tmp_path):
     )
     assert found[TRANSLATION, "A(β-uf, β-px)"]["n"] == 2
     performance = find_run(tmp_path / "runs", b).performance()
-    for name in ("α, β", "Δ, β-uf"):
+    for name in ("α, β̂", "Δ, β-uf"):
         value = found[TRANSLATION, f"ξ({name})"]["ours"]
         assert any(
             value == pytest.approx(100 * p) for p in (*performance.values(), found[TRANSLATION, "ξ*"]["ours"] / 100)

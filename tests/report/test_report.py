@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from ktiwprobe import agree, train
 from ktiwprobe.errors import CorpusError, UsageError
@@ -34,20 +35,21 @@ def test_the_table_is_what_agree_says(run_tiny, tiny_registry, tmp_path, story):
     for wishes in ({}, {"seed": 1}, {"attention": "uniform"}):
         run_tiny(**wishes)
     rows = story()["rows"]
-    assert [row["specs"] for row in rows][:3] == [["alpha", "beta"], ["alpha", "beta-uf"], ["alpha", "alpha-hat"]]
+    assert [row["specs"] for row in rows][:4] == [["alpha", v] for v in ("beta", "beta-hat", "beta-uf", "alpha-hat")]
     for row in rows:
         same = agree(*row["specs"], runs=tmp_path / "runs", device="cpu", registry=tiny_registry)
         assert same.to_dict() == {key: row[key] for key in same.to_dict()}
 
 
 def test_the_curves_lead_to_the_table(run_tiny, story):
-    """The highest point of a curve is the table's value, which takes the best step; performance is the log's."""
+    """The table's value is on the curve: A's beta at A's best step, others' where they agree best; p is the log's."""
     runs = [run_tiny(**wishes) for wishes in ({}, {"seed": 1}, {"attention": "uniform"})]
     data = story()
     lines = {line["key"]: dict(line["points"]) for line in data["curves"]}
-    assert list(lines) == ["beta", "beta-uf", "hat", "p-hat", "p"]
+    assert list(lines) == ["beta", "beta-hat", "beta-uf", "hat", "p-hat", "p"]
     values = {row["specs"][1]: row["value"] for row in data["rows"] if row["specs"][0] == "alpha"}
-    assert max(lines["beta"].values()) == values["beta"]
+    assert lines["beta"][runs[0].best_step()] == values["beta"]
+    assert max(lines["beta-hat"].values()) == values["beta-hat"]
     assert max(lines["beta-uf"].values()) == values["beta-uf"]
     assert lines["p"] == runs[0].performance()
     assert lines["p-hat"] == runs[1].performance()
@@ -194,6 +196,64 @@ def test_findings_are_computed():
     pointing, first = findings([row], lines)
     assert "In 50.0" in pointing
     assert "at step 5, before agreement with another seed's attention (step 9)" in first
+
+
+def test_an_untrained_model_is_not_praised(tiny_registry, tmp_path):
+    """A translator that never learned: the headline states why its number says nothing, and the page warns."""
+    sizes = {"hidden": 16, "layers": 1, "task.train": 50, "task.validation": 12, "task.test": 4}
+    train("lstm-seq2seq", steps=0, options=sizes, runs=tmp_path, registry=tiny_registry, device="cpu")
+    data = collect(tmp_path, tiny_registry, device="cpu")
+    (finding,) = data["findings"]
+    assert finding.startswith("A(α, β) says little about word knowledge: ")
+    assert "flat" in finding
+    page = render(data)
+    assert "% of outputs" not in page.partition("<h2>Agreement")[0]
+    assert data["warnings"] == list(dict.fromkeys(w for row in data["rows"] for w in row["warnings"]))
+    for warning in data["warnings"]:
+        assert str(escape(warning)) in page
+    assert "(best by accuracy)" in page
+
+
+def test_findings_heed_warnings():
+    """With a warning that a run is untrained there is no share of outputs and no order of events, only the warning."""
+    row = {"specs": ["alpha", "beta"], "label": "A(α, β)", "value": 0.5, "baseline": 0.1, "uninformative": "m is new"}
+    lines = [{"key": "beta", "points": [[0, 0], [5, 1]]}, {"key": "hat", "points": [[0, 0], [9, 1]]}]
+    assert findings([row], lines) == ["A(α, β) says little about word knowledge: m is new."]
+
+
+def test_a_value_at_chance_is_no_finding():
+    """Where the interval reaches down to chance the headline says that it does."""
+    row = {"specs": ["alpha", "beta"], "value": 0.21, "baseline": 0.2, "ci": [0.18, 0.25]}
+    (said,) = findings([row], [])
+    assert said.endswith("which is not above chance (20.0\N{NO-BREAK SPACE}%).")
+    (said,) = findings([{**row, "ci": [0.205, 0.25]}], [])
+    assert "not above chance" not in said
+
+
+def test_nothing_is_left_out_without_a_reason(run_tiny, story):
+    """What cannot be compared is stated once each, also where no run would help: a task without known alignments."""
+    run_tiny()
+    missing = story()["missing"]
+    assert len(missing) == len(set(missing))
+    for word in (
+        "beta-hat needs",
+        "beta-uf needs",
+        "alpha-hat needs",
+        "alpha-fr needs",
+        "beta-px needs",
+        "beta-ibm needs",
+    ):
+        assert any(sentence.startswith(word) for sentence in missing), word
+
+
+def test_a_folder_of_any_name_is_reported(tiny_registry, tmp_path):
+    """Runs whose path has the characters of a SPEC are compared like any others."""
+    folder = tmp_path / "mine@home[1]:x"
+    for name, width in (("wide", 8), ("narrow", 4)):
+        train("tiny-model", name=name, options={"width": width}, runs=folder, registry=tiny_registry, device="cpu")
+    data = collect(folder, tiny_registry, ("wide", "narrow"), device="cpu")
+    assert data["rows"][-1]["label"] == "A(α, α of narrow)"
+    assert (data["rows"][-1]["u_step"], data["rows"][-1]["v_step"]) == (30, 30)
 
 
 def test_json_cannot_end_its_element():

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ktiwprobe import Run, Signal
-from ktiwprobe.agreement import Sums, add_up, interval, xi
+from ktiwprobe.agreement import Sums, add_up, interval, mean_curve, xi
 from ktiwprobe.experiments import Context
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.performance import Performance
@@ -89,7 +89,7 @@ class Comparison:
         row = Row()
         for name, curves in pairs.items():
             peaks = [_peak(curve) for curve in curves]
-            ci = interval(list(curves[0].values()))
+            ci = interval(list(curves[0].values()), bounds=getattr(self.how.rule, "bounds", None))
             row.cells[f"A({name})"] = Cell(100 * peaks[0], _scaled(ci, 100), [100 * peak for peak in _distinct(curves)])
             row.cells[f"ξ({name})"] = self._xi(peaks, contexts, ci)
             row.curves[f"A({name})"] = {step: sums.value or 0.0 for step, sums in curves[0].items()}
@@ -120,7 +120,7 @@ class Comparison:
             "α, β-uf": [found["α", turn] for turn in turns],
             "β-uf, β-px": [found["px", turn % several] for turn in turns],
             "Δ, β-uf": [found["Δ", turn] for turn in turns],
-            "α, β": [self._beta(alphas, turn) for turn in turns],
+            "α, β̂": [self._beta(alphas, turn) for turn in turns],
         }
         if counts:
             pairs["β-uf, β-ibm"] = [found["ibm", turn % several] for turn in turns]
@@ -128,7 +128,7 @@ class Comparison:
         return pairs
 
     def _beta(self, alphas: Sequence[Signal], turn: int) -> Curve:
-        """A(α, β) of one turn: β is B's."""
+        """A(α, β̂) of one turn: β̂ is B's."""
         b = self.runs.others(turn)[0]
         return self._against({turn: alphas[turn]}, self._signals(self.runs.learned[b], "beta"))[turn]
 
@@ -152,12 +152,16 @@ class Comparison:
 
     def _context(self, hats: Mapping[tuple[int, int], Curve], turn: int) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) by step, averaged over the runs that are heard."""
-        heard = self._heard(turn)
-        steps = set.intersection(*({*hats[turn, j]} & {*self.scores[j]} for j in heard))
-        return {
-            step: (_mean(hats[turn, j][step].value for j in heard), _mean(self.scores[j][step] for j in heard))
-            for step in sorted(steps)
-        }
+        return mean_curve(
+            [
+                {
+                    step: (sums.value, self.scores[j][step])
+                    for step, sums in hats[turn, j].items()
+                    if step in self.scores[j]
+                }
+                for j in self._heard(turn)
+            ]
+        )
 
     def _xi(
         self,

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ktiwprobe import Corpus, Run, Signal, Split
+from ktiwprobe.agreement import common_cells
 from ktiwprobe_paper.ibm1 import training_split
 
 LEARNED = 0.95  # accuracy above which a run counts as having learned
@@ -50,9 +51,10 @@ def median(values: Iterable[float | None]) -> float | None:
 def peak_is_gold(signal: Signal, gold: Signal) -> float:
     """Of the rows that have a link: the share whose highest value is linked (the first of equals).
 
-    With several sites a row counts by the mean over sites.
+    With several sites a row counts by the mean over sites. Only cells that both have are looked at.
     """
     hits = rows = 0
+    signal, gold, _ = common_cells(signal.one_site(), gold)
     for (_, values), (_, truth) in zip(signal.by_length(), gold.by_length(), strict=True):
         linked = truth.max(1) > 0
         peaks = values[linked].argmax(1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch, Run, Signal, Trace
+from ktiwprobe.agreement import common_cells
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.extraction import Extractor
 from ktiwprobe.optimal import TOLERANCE, alpha_opt, optimise
@@ -156,6 +157,7 @@ def _unfinished(context: Context, run: Run, step: int) -> float:
 def _unattended(weights: Signal, lexical: Signal) -> float:
     """The share of rows whose largest beta has next to no weight."""
     none = rows = 0
+    weights, lexical, _ = common_cells(weights.one_site(), lexical.one_site())
     for (_, w), (_, b) in zip(weights.by_length(), lexical.by_length(), strict=True):
         none += int((w[np.arange(len(b)), b.argmax(1)] < ZERO).sum())
         rows += len(b)

@@ -26,7 +26,7 @@ class Table:
     """Rows of Table 1."""
 
     claim: ClassVar[str] = (
-        "Attention agrees with word knowledge, A(α, β), even if that was learned without attention, A(α, β-uf), and "
+        "Attention agrees with word knowledge, A(α, β̂), even if that was learned without attention, A(α, β-uf), and "
         "this in turn agrees with the bag-of-words proxy, A(β-uf, β-px): all far above chance, on every task "
         "(Section 3, Table 1)."
     )

@@ -17,7 +17,7 @@ from ktiwprobe_paper.experiments.published import CHANCE, QUANTITIES, STAR, TABL
 
 USUAL = {"classification": 6, "translation": 2}  # learned runs in the paper
 MODELS = {"classification": "lstm-classifier", "translation": "lstm-seq2seq"}
-CLAIMED = ("A(α, β-uf)", "A(β-uf, β-px)", "A(α, β)")  # what Table 1's caption says is above chance
+CLAIMED = ("A(α, β-uf)", "A(β-uf, β-px)", "A(α, β̂)")  # what Table 1's caption says is above chance
 ROUNDING = 0.005  # of what the paper prints
 
 
@@ -148,8 +148,8 @@ def _notes(options: Any, table: Published | None) -> list[str]:
     unit = "BLEU" if options.performance == "bleu" else "percent"
     return [
         f"A in percent, ξ and ξ* in {unit}, over the {options.split} split. α and Δ are of run A at its best "
-        "checkpoint, β of run B and β-uf at those where they agree most; in A(β-uf, β-px) the proxy's peak is looked "
-        "for in β-uf. An asterisk: no checkpoint of another seed agrees better, so ξ is ξ*.",
+        "checkpoint, β̂ is the β of run B; β̂ and β-uf are read where they agree most; in A(β-uf, β-px) the proxy's "
+        "peak is looked for in β-uf. An asterisk: no checkpoint of another seed agrees better, so ξ is ξ*.",
         "Low and high: 95 % over sentences, the maximum over checkpoints taken inside each resample; for ξ the ends of "
         "A's interval, read off the same curve. Mean and sd: every learned run as A in turn, the others as B, C and so "
         "on. Far: the paper's number is outside both that interval and the range across seeds; the paper prints no "

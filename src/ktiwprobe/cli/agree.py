@@ -24,7 +24,7 @@ from ktiwprobe.cli.common import (
 @click.option(
     "--performance",
     metavar="MEASURE",
-    help="What ξ is in and `best` means: accuracy, loss, perplexity or bleu. [default: accuracy]",
+    help="The unit of ξ and the criterion for @best: accuracy, loss, perplexity or bleu. [default: accuracy]",
 )
 @level_option("token")
 @format_option
@@ -32,15 +32,19 @@ from ktiwprobe.cli.common import (
 def command(u: str, v: str, metric: str, form: str, quiet: bool, **places: Any) -> None:
     """Compare two signals: does V know what U points at?
 
-    SPEC is [RUN:]SYMBOL[SITE][@STEP], a signal file, or `gold`. SYMBOL is a probe (alpha, beta, delta, ...) and may end
-    in -hat (another seed), -uf (uniform attention), -fr (frozen beta), -px (proxy), -ibm or -log. STEP is a number,
-    best, last or max.
+    SPEC is [RUN:]SYMBOL[SITE][@STEP], a signal file, or `gold`. SYMBOL is a probe (alpha, beta, delta, ...). A bare
+    symbol means one run on both sides: the learned run with the lowest seed, at its best checkpoint, or the RUN that
+    the other side names. A suffix picks another run: -hat (another seed), -uf (uniform attention), -fr (frozen beta),
+    -px (proxy), -ibm or -log. STEP is a number, best, last or max (the step that agrees best; the default of beta-hat,
+    -uf and -fr). The output names runs, steps and how each step was chosen; read its warnings first.
 
     \b
     ktiwprobe agree --u alpha --v beta
+    ktiwprobe agree --u alpha --v beta-hat
     ktiwprobe agree --u alpha --v beta-uf --metric kendall
+    ktiwprobe agree --u delta --v beta --metric agreement:abs=true
     ktiwprobe agree --u alpha --v gold --metric aer --format json
-    ktiwprobe agree --u alpha --v other-tokenizer-s0:alpha --level word
+    ktiwprobe agree --u lstm-seq2seq-s0:alpha --v other-tokenizer-s0:alpha --level word
     """
     from ktiwprobe.address import agree
     from ktiwprobe.cli.progress import make_progress

@@ -48,7 +48,7 @@ def command(
     """Draw a figure for a paper.
 
     KIND is curves, heatmap (of one --sentence), count-table, agreement-matrix or keyword-scatter. Without RUN it is of
-    the runs that `agree` takes; what is missing is extracted.
+    the runs that `agree` takes. Missing signals are computed first.
 
     \b
     ktiwprobe plot curves --out curves.pdf

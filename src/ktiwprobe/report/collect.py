@@ -50,6 +50,7 @@ def collect(
         "runs": [_run(run, role) for role, run in cast(finder)],
         "rows": rows,
         "missing": missing,
+        "warnings": measures.all_warnings(rows),
         "curves": lines,
         "baseline": rows[0]["baseline"] if rows else None,
         "findings": findings(rows, lines),

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from ktiwprobe import agreement
 from ktiwprobe.address import Finder
 from ktiwprobe.agreement import Agreement, make_metric
+from ktiwprobe.caveats import UNINFORMATIVE
 from ktiwprobe.errors import CorpusError, SpecError
 from ktiwprobe.run import Run
-from ktiwprobe.specs import Spec
+from ktiwprobe.specs import Spec, read_spec
 from ktiwprobe.style import SYMBOLS
 
 METRIC, MEASURE = "agreement", "accuracy"
@@ -20,11 +21,10 @@ Points = list[tuple[int, float]]
 
 
 class Comparison(NamedTuple):
-    """A row of the table: two SPECs, and whether a reader is told what to train where a run for it is missing."""
+    """A row of the table: two SPECs."""
 
-    u: str
-    v: str
-    wanted: bool = False
+    u: Spec
+    v: Spec
 
 
 class Reader(Finder):
@@ -32,7 +32,9 @@ class Reader(Finder):
 
     _curve: dict[int, tuple[float, float]] | None = None
 
-    def curve(self, first: Run, others: list[Run], rule: object, measure: str) -> dict[int, tuple[float, float]]:
+    def curve(
+        self, first: Run, others: list[Run], rule: Callable[..., Any], measure: str
+    ) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ) at each step τ."""
         if self._curve is None:
             self._curve = super().curve(first, others, rule, measure)
@@ -65,18 +67,22 @@ class Reader(Finder):
 
 def comparisons(finder: Reader) -> list[Comparison]:
     """What the paper's tables compare, as far as it makes sense for these runs."""
-    classifies = finder.main().record.get("kind") == "classification"
-    beside = ("px", "log") if classifies else ("px", "ibm")
-    if not finder.attends(finder.main()):
-        return [Comparison("beta@best", "gold")]
-    rows = [Comparison("alpha", "beta"), Comparison("alpha", "beta-uf", True), Comparison("alpha", "alpha-hat", True)]
-    if finder.main().offers("delta"):
-        rows += [Comparison("delta", "beta"), Comparison("delta", "beta-uf")]
-    rows += [Comparison("alpha", "alpha-fr")]
-    rows += [Comparison("alpha", f"beta-{pick}", True) for pick in beside]
-    rows += [Comparison(f"beta-{pick}", "beta-uf") for pick in beside]
-    rows += [Comparison("alpha", "gold"), Comparison("beta@best", "gold")]
-    return rows + [Comparison("alpha", f"{run.path}:alpha") for run in strangers(finder)]
+    main, probes = finder.main(), finder.registry.names("probes")
+    beside = ("px", "log") if main.record.get("kind") == "classification" else ("px", "ibm")
+    if not finder.attends(main):
+        return [Comparison(_of(main, "beta"), read_spec("gold", probes))]
+    pairs = [("alpha", v) for v in ("beta", "beta-hat", "beta-uf", "alpha-hat")]
+    if main.offers("delta"):
+        pairs += [("delta", "beta"), ("delta", "beta-uf")]
+    pairs += [("alpha", "alpha-fr"), *(("alpha", f"beta-{pick}") for pick in beside)]
+    pairs += [*((f"beta-{pick}", "beta-uf") for pick in beside), ("alpha", "gold"), ("beta", "gold")]
+    rows = [Comparison(read_spec(u, probes), read_spec(v, probes)) for u, v in pairs]
+    return rows + [Comparison(_of(main, "alpha"), _of(run, "alpha")) for run in strangers(finder)]
+
+
+def _of(run: Run, probe: str) -> Spec:
+    """A SPEC that names its run, made without its text: a path may hold any character."""
+    return Spec(f"{run.name}:{probe}", probe, str(run.path))
 
 
 def strangers(finder: Reader) -> list[Run]:
@@ -86,58 +92,64 @@ def strangers(finder: Reader) -> list[Run]:
 
 
 def compare(finder: Reader) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows of the table, and a sentence for each run that would give another."""
+    """The rows of the table, and for what could not be compared the reason, each once."""
     rows, missing = [], []
-    for u, v, wanted in comparisons(finder):
+    for u, v in comparisons(finder):
         try:
-            us, vs = finder.signals_of_both(u, v)
-            result, _ = agreement.measure([(a, b) for a in us for b in vs], finder.rule(), METRIC)
+            result = finder.compare(u, v, finder.rule(), METRIC)
         except (SpecError, CorpusError) as error:  # no such run, or one that reads the corpus in other pieces
-            missing += [str(error)] if wanted else []
+            missing.append(str(error))
             continue
-        result = finder.in_context(result, finder.rule())
-        rows.append(_row(result, u, v))
-    return rows, missing
+        rows.append(_row(finder, result, u, v))
+    return rows, list(dict.fromkeys(missing))
 
 
-def _row(result: Agreement, u: str, v: str) -> dict[str, Any]:
+def _row(finder: Reader, result: Agreement, u: Spec, v: Spec) -> dict[str, Any]:
+    """A row as plain data; `uninformative` is the first warning after which its value says nothing of the model."""
     plain = {**result.to_dict(), "passed": result.passed, "ties": result.ties}
-    return {**plain, "label": f"A({symbol(u)}, {symbol(v)})", "specs": [u, v]}
+    against = [str(warning) for warning in result.warnings if warning.kind in UNINFORMATIVE]
+    label = f"A({symbol(finder, u)}, {symbol(finder, v)})"
+    return {**plain, "label": label, "specs": [u.text, v.text], "uninformative": against[0] if against else None}
 
 
-def symbol(spec: str) -> str:
-    """A SPEC as the paper writes it: beta-uf is β with a superscript."""
-    run, _, rest = spec.partition("@")[0].rpartition(":")
-    probe, _, pick = rest.partition("-")
-    letter = SYMBOLS.get(probe, probe) + (SUPERSCRIPTS[pick] if pick else "")
-    return f"{letter} of {Path(run).name}" if run else letter
+def symbol(finder: Reader, spec: Spec) -> str:
+    """A SPEC as the paper writes it: beta-uf is β with a superscript; of another run than the page's with its name."""
+    letter = SYMBOLS.get(spec.probe, spec.probe) or spec.text
+    marked = letter + (SUPERSCRIPTS[spec.pick] if spec.pick else "")
+    return f"{marked} of {Path(spec.run).name}" if spec.run and spec.run != str(finder.main().path) else marked
+
+
+def all_warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """The warnings of a table's rows, each once."""
+    return list(dict.fromkeys(warning for row in rows for warning in row["warnings"]))
 
 
 def curves(finder: Reader) -> list[dict[str, Any]]:
-    """Lines over training steps: agreement of α with β, with β of the uniform run, with α̂, and performance."""
+    """Lines over training: agreement of α with β, β of another seed and of the uniform run, α̂; and performance."""
     a, lines = finder.main(), []
     if finder.attends(a):
-        for spec in ("beta@max", "beta-uf@max"):
-            lines += _agreement_line(finder, spec)
+        for name in ("beta", "beta-hat", "beta-uf"):
+            lines += _agreement_line(finder, name)
     if hats := other_seeds(finder):
         whose = hats[0].path.name if len(hats) == 1 else f"{len(hats)} other seeds, mean"
-        found = finder.curve(finder.learned()[0], hats, finder.rule(), MEASURE)
+        found = finder.curve(finder.first(), hats, finder.rule(), MEASURE)
         agreeing, performing = ([(step, found[step][i]) for step in sorted(found)] for i in (0, 1))
         lines.append(_line("hat", "A(α, α̂)", f"α̂ of {whose}", agreeing))
         lines.append(_line("p-hat", "p̂", f"{MEASURE} of {whose}", performing))
     return [*lines, _line("p", "p", f"{MEASURE} of {a.path.name}", sorted(a.performance(MEASURE).items()))]
 
 
-def _agreement_line(finder: Reader, spec: str) -> list[dict[str, Any]]:
+def _agreement_line(finder: Reader, name: str) -> list[dict[str, Any]]:
     try:
-        (alpha,), others = finder.signals_of_both("alpha", spec)
-    except SpecError:
+        (mine, others) = finder.sides("alpha", f"{name}@max")
+    except SpecError:  # there is no such run, which the table's rows tell
         return []
-    found = [(v.meta["step"], agreement.add_up(alpha, v, finder.rule()).value) for v in others]
+    alpha = mine.signals[0]
+    found = [(v.meta["step"], agreement.add_up(alpha, v, finder.rule()).value) for v in others.signals]
     points = [(int(step), value) for step, value in found if value is not None]
-    label = spec.partition("@")[0]
-    whose = others[0].name.partition(":")[0].rpartition("/")[2]
-    return [_line(label, f"A(α, {symbol(label)})", f"β of {whose}", points)]
+    whose = "" if others.run is None else others.run.path.name
+    label = symbol(finder, read_spec(name, finder.registry.names("probes")))
+    return [_line(name, f"A(α, {label})", f"β of {whose}", points)]
 
 
 def _line(key: str, label: str, note: str, points: Points) -> dict[str, Any]:
@@ -146,10 +158,8 @@ def _line(key: str, label: str, note: str, points: Points) -> dict[str, Any]:
 
 def other_seeds(finder: Reader) -> list[Run]:
     """The runs that ξ is read from: B, or B to F of a classifier; none where there is one seed only."""
-    learned = sorted((run for run in finder.group() if run.attention == "learned"), key=lambda run: run.seed)
-    if not learned or not finder.attends(learned[0]):
-        return []
-    return learned[1:6] if learned[0].record.get("kind") == "classification" else learned[1:2]
+    learned = [run for run in finder.group() if run.attention == "learned"]
+    return finder.others() if learned and finder.attends(finder.first()) else []
 
 
 def per_sentence(finder: Reader, run: Run, steps: list[int]) -> list[list[float | None]]:

@@ -31,6 +31,7 @@ SHARED = (
 WIDE = 2  # pixels of a point of a dash: figures, too, let dashes grow with their lines
 LINES = {
     "beta": style.LINES["beta"],
+    "beta-hat": style.line_of("beta-hat"),
     "beta-uf": style.line_of("beta-uf"),
     "hat": style.LINES["alpha"],
     "p-hat": style.LINES["performance"]._replace(dash=()),
@@ -44,7 +45,7 @@ def render(data: Mapping[str, Any]) -> str:
 
     inside = {key: data[key] for key in ("about", "rows", "curves", "baseline", "sentences", "views", "dictionary")}
     return _environment().get_template("page.html").render(
-        {key: data[key] for key in ("about", "runs", "rows", "missing", "curves", "findings", "dictionary")},
+        {key: data[key] for key in ("about", "runs", "rows", "missing", "warnings", "curves", "findings", "dictionary")},
         points=_as_table(data["curves"]),
         sampled=sampled(data),
         gold=any(sentence["links"] for sentence in data["sentences"]),
@@ -67,7 +68,7 @@ def viewer_html(signals: Signal | Iterable[Signal], sentence: int = 0, *, links:
     if not -len(chosen[0]) <= sentence < len(chosen[0]):
         raise UsageError(f"there is no sentence {sentence} in {chosen[0].name}: it has 0 to {len(chosen[0]) - 1}")
     for other in chosen[1:]:
-        chosen[0].check_same_cells(other)
+        chosen[0].check_same_rows(other)
     number = sentence % len(chosen[0])
     source, target = _tokens(chosen[0], number)
     shown = {"number": number, "source": list(source), "target": list(target), "links": _links(links)}
