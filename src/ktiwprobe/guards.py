@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ktiwprobe.attend import Under, allowed, by_site
@@ -24,6 +25,7 @@ from ktiwprobe.protocols import Trace
 SENTENCES = 2  # tried of a batch
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
+WAYS = 4  # in which a site is forced
 ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
 LARGEST = 1 << 22  # entries of a tensor that is compared with the model's weights
 
@@ -112,21 +114,23 @@ def _obeys_attend(model: Any, batch: Batch) -> bool:
 
 
 class _Forced:
-    """One pass over copies of a batch: the first under the model's own alpha, then three for each site that is tried.
+    """One pass over copies of a batch: the first under the model's own alpha, then four for each site that is tried.
 
-    In those three the site looks at the first position it may see, at the last, and at all of them by random weights;
-    the other sites keep their own weights.
+    In those four the site looks at the first position it may see, at the last, at all of them by random weights, and
+    at the one that has the highest of these; the other sites keep their own weights.
     """
 
     def __init__(self, model: Any, batch: Batch, alpha: Tensor, tried: range) -> None:
         self.model, self.batch, self.alpha, self.tried = model, batch, alpha, tried
         self.sites = tuple(getattr(model, "sites", ()))
         self.legal = legal_cells(model, batch)  # (B, S, T, L)
-        copies = 1 + 3 * len(tried)
+        copies = 1 + WAYS * len(tried)
         self.given = alpha.float().expand(copies, *alpha.shape).clone()  # (copies, B, S, T, L)
-        ways = one_hot_at(self.legal.int().argmax(-1), alpha), one_hot_at(_last(self.legal), alpha), _mixed(self.legal)
+        mixed, L = _mixed(self.legal), alpha.shape[-1]
+        places = self.legal.int().argmax(-1), _last(self.legal), mixed.argmax(-1)
+        first, last, peak = (one_hot(place, L).float() for place in places)
         for k, site in enumerate(tried):
-            for copy, way in zip(self.copies_of(k), ways, strict=True):
+            for copy, way in zip(self.copies_of(k), (first, last, mixed, peak), strict=True):
                 some = self.legal[:, site].any(-1, keepdim=True)
                 self.given[copy, :, site] = torch.where(some, way[:, site], self.given[copy, :, site])
         self.many = take(batch, list(range(len(batch.x))) * copies)
@@ -144,9 +148,9 @@ class _Forced:
     used: Tensor
 
     @staticmethod
-    def copies_of(k: int) -> tuple[int, int, int]:
+    def copies_of(k: int) -> range:
         """The copies in which the k-th site that is tried is forced."""
-        return 1 + 3 * k, 2 + 3 * k, 3 + 3 * k
+        return range(1 + WAYS * k, 1 + WAYS * (k + 1))
 
     def trace(self) -> Trace:
         """The pass."""
@@ -180,35 +184,38 @@ class _Forced:
         return f" at {self._named([site])}" if self.sites else ""
 
     def _check_moves(self, k: int, site: int) -> None:
-        """An output whose row can look at different inputs depends on which it looks at."""
-        first, last, _ = (self.outputs[copy] for copy in self.copies_of(k))
-        moved = ((first != last) | (first != self.outputs[0])).any(-1)  # (B, T)
-        ids = self.batch.x[:, None].expand_as(self.legal[:, site])
-        inside = ids.masked_fill(~self.legal[:, site], -1).amax(-1), ids.masked_fill(
-            ~self.legal[:, site], ids.max() + 1
-        ).amin(-1)
-        stuck = (inside[0] > inside[1]) & self.batch.y_mask & ~moved
-        if not stuck.any():
-            return
-        some = moved.any()
-        row = int(stuck.nonzero()[0, 1])
-        raise _DoesNotMove(
-            f"{model_name(self.model)} ignores attend{self._at(site)}{f' in output {row}' if some else ''}: its output "
-            "is the same (difference 0) whichever position it is told to look at; use choose(own, attend, allowed) for "
-            "its weights"
-        )
+        """An output whose row can look at different inputs depends on which it looks at, and on how much."""
+        first, last, mixed, peak = (self.outputs[copy] for copy in self.copies_of(k))
+        ids, legal = self.batch.x[:, None].expand_as(self.legal[:, site]), self.legal[:, site]
+        differ = ids.masked_fill(~legal, -1).amax(-1) > ids.masked_fill(~legal, int(ids.max()) + 1).amin(-1)
+        rows = differ & self.batch.y_mask  # (B, T)
+        moved = ((first != last) | (first != self.outputs[0])).any(-1)
+        name, at = model_name(self.model), self._at(site)
+        if (rows & ~moved).any():
+            where = f" in output {int((rows & ~moved).nonzero()[0, 1])}" if moved.any() else ""
+            raise _DoesNotMove(
+                f"{name} ignores attend{at}{where}: its output is the same (difference 0) whichever position it is told "
+                "to look at; use choose(own, attend, allowed) for its weights"
+            )
+        if rows.any() and not (mixed != peak).any(-1)[rows].any():
+            raise _DoesNotMove(
+                f"{name} looks at the position of highest weight alone{at}: its output is the same (difference 0) under "
+                "weights on several positions; use the weights themselves"
+            )
 
     def _check_own_is_left(self, close: float) -> None:
-        """Where a site is forced, other weights of its own change nothing."""
-        with _OtherWeights(self):
+        """Where a row of a site is forced, other weights of its own change nothing in its output."""
+        with _OtherWeights(self) as others:
             again = self.by_copy(output(self.trace()))
         for k, site in enumerate(self.tried):
-            off = max(gap(again[c][self.batch.y_mask], self.outputs[c][self.batch.y_mask]) for c in self.copies_of(k))
-            if not off <= close:
-                raise ContractError(
-                    f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: with "
-                    f"other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
-                )
+            for copy in self.copies_of(k):
+                row, real = others.rows[copy], torch.arange(len(self.batch.x), device=again.device)
+                off = gap(again[copy][real, row], self.outputs[copy][real, row])
+                if not off <= close:
+                    raise ContractError(
+                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: with "
+                        f"other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
+                    )
 
     def _check_reported(self, k: int, site: int, close: float) -> None:
         rows = self.legal[:, site].any(-1) & self.batch.y_mask  # (B, T)
@@ -223,29 +230,40 @@ class _Forced:
 
 
 class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it lasts, wherever the model computes the weights it would choose itself, others take their place."""
+    """While it lasts, wherever the model computes the weights that a row would choose itself, others take their place.
+
+    One row of each sentence in each copy: where each row is forced in a pass of its own, the other rows count.
+    """
 
     def __init__(self, forced: _Forced) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.B, self.L, self.n = len(forced.batch.x), forced.alpha.shape[-1], len(forced.many.x)
         self.close = max(1e-6, TOLERANCE.get(forced.alpha.dtype, 0) / 10)
-        self.wanted: list[tuple[int, Tensor, Tensor, Tensor]] = []
+        self.wanted: list[tuple[int, Tensor, Tensor, Tensor]] = []  # first sentence of a copy, rows, others, which
+        self.rows: dict[int, Tensor] = {}  # the row that is tried, by copy. (B,)
         for k, site in enumerate(forced.tried):
             own, legal = forced.alpha[:, site].float(), forced.legal[:, site]
-            same = own.masked_fill(~legal, 0)
-            high, low = same.amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
+            high, low = own.masked_fill(~legal, -1).amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
             flipped = (high + low - own).masked_fill(~legal, 0)  # the highest weight becomes the lowest
-            flipped = flipped * (same.sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12))
-            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1)
-            for copy in forced.copies_of(k):
-                given = forced.given[copy].flatten(1, 2)  # (B, S * T, L): rows that are not the model's own doing
-                clash = (own.unsqueeze(2) - given.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)
-                self.wanted.append((copy * self.B, own, flipped, telling & ~clash))
+            share = own.masked_fill(~legal, 0).sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12)
+            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1) & forced.batch.y_mask
+            for turn, copy in enumerate(forced.copies_of(k)):
+                self._want(copy, turn, own, flipped * share, telling, forced.given[copy])
+
+    def _want(self, copy: int, turn: int, own: Tensor, other: Tensor, telling: Tensor, given: Tensor) -> None:
+        """Choose a row of each sentence that cannot be mistaken for a row that was given."""
+        rows = given.flatten(1, 2)  # (B, S * T, L)
+        clash = (own.unsqueeze(2) - rows.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)
+        fit = (telling & ~clash).int()
+        row = fit.argmax(1) if turn % 2 == 0 else fit.shape[1] - 1 - fit.flip(1).argmax(1)  # (B,): first, or last
+        place = row.view(-1, 1, 1).expand(-1, 1, self.L)
+        self.rows[copy] = row
+        self.wanted.append((copy * self.B, own.gather(1, place), other.gather(1, place), fit.gather(1, row.unsqueeze(1)) > 0))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for out in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(out, Tensor) and out.is_floating_point() and self._fits(out):
+            if isinstance(out, Tensor) and not out.is_nested and out.is_floating_point() and self._fits(out):
                 self._replace(out)
         return result
 
@@ -263,12 +281,9 @@ class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
         changed = False
         for start, own, other, telling in self.wanted:
             block = flat[start : start + self.B]  # (B, m, L)
-            same = (block.unsqueeze(2) - own.unsqueeze(1)).abs().amax(-1) <= self.close  # (B, m, T)
-            same &= telling.unsqueeze(1)
-            hit = same.any(-1)
+            hit = ((block - own).abs().amax(-1) <= self.close) & telling  # (B, m)
             if hit.any():
-                place = same.int().argmax(-1).unsqueeze(-1).expand(-1, -1, self.L)
-                flat[start : start + self.B] = torch.where(hit.unsqueeze(-1), other.gather(1, place), block)
+                flat[start : start + self.B] = torch.where(hit.unsqueeze(-1), other, block)
                 changed = True
         if changed:
             out.detach().copy_(flat.reshape(out.shape))
@@ -318,7 +333,7 @@ class _ScaledLookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         indices = _looked_up(func.overloadpacket.__name__, args)
-        if indices is None or indices.numel() < len(self.ids) or indices.device != self.ids.device:
+        if indices is None or indices.is_nested or indices.numel() < len(self.ids) or indices.device != self.ids.device:
             return out
         flat, n = indices.flatten(), len(self.ids)
         starts = (flat.unfold(0, n, 1) == self.ids).all(-1).nonzero().flatten().tolist()
@@ -368,11 +383,6 @@ def take(batch: Batch, rows: list[int]) -> Batch:
     """Some sentences of a batch, perhaps more than once."""
     parts = {part.name: getattr(batch, part.name) for part in fields(batch)}
     return replace(batch, **{name: value[rows] for name, value in parts.items() if isinstance(value, Tensor)})
-
-
-def one_hot_at(places: Tensor, like: Tensor) -> Tensor:
-    """All the weight at `places` (B, S, T). (B, S, T, L)"""
-    return torch.nn.functional.one_hot(places, like.shape[-1]).float()
 
 
 def _mixed(legal: Tensor) -> Tensor:

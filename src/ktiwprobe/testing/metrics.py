@@ -35,7 +35,7 @@ class MetricCase:
 
     def pairs(self, u: Rows, v: Rows) -> NDArray[np.float64]:
         """What it says of each row, as numerator and denominator."""
-        return as_pairs(self.metric(u, v), len(u), self.metric)
+        return as_pairs(self.metric(u.copy(), v.copy()), len(u), self.metric)
 
 
 def check_metric(metric: Any, *, registry: Registry | None = None) -> None:

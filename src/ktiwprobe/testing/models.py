@@ -59,7 +59,8 @@ def weights_are_weights(case: Case) -> None:
     case.needs_trace()
     alpha = case.model.trace(case.batch).alpha.detach()
     check_values(alpha, case.seen, "alpha", case.model, case.of_sites if case.sites else None)
-    sums = alpha.float().sum(-1)[case.of_sites.any(-1).expand(alpha.shape[:-1] if case.sites else (-1, 1, -1)).reshape(alpha.shape[:-1])]
+    rows = case.of_sites.any(-1) if case.sites else case.of_sites.any(-1)[:, 0]
+    sums = alpha.float().sum(-1)[rows]
     if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
         raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 
@@ -195,9 +196,7 @@ def evaluation_adds_up(case: Case) -> None:
 
 def attention_parameters_are_parameters(case: Case) -> None:
     """attention_parameters() names some of parameters()."""
-    if not hasattr(case.model, "attention_parameters"):
-        raise Skipped("the model brings none, so it cannot be trained with frozen beta")
-    own, all_of_them = list(case.model.attention_parameters()), {id(p) for p in case.model.parameters()}
+    own, all_of_them = case.attention_parameters(case.model), {id(p) for p in case.model.parameters()}
     if not own or any(id(p) not in all_of_them for p in own):
         raise Failed("return the parameters of the attention, all of which are in parameters()")
 

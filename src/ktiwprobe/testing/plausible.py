@@ -122,7 +122,7 @@ def _tokens_and_words(split: Split, tokens: Sequence[str]) -> list[tuple[str, st
         for token, word in zip(split.x[i], split.x_words[i], strict=True):
             text = str(tokens[token])
             plain = "".join(c for c in text if c.isascii() and c.isalnum()).lower()
-            if plain and not text.startswith("<") and 0 <= word < len(split.x_text[i]):
+            if plain and isinstance(tokens[token], str) and not text.startswith("<") and 0 <= word < len(split.x_text[i]):
                 pairs.append((plain, split.x_text[i][word].lower()))
     return pairs
 
