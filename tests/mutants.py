@@ -772,8 +772,8 @@ class Shuffled(TinyTask):
 
 
 WRONG_TASKS: list[tuple[type, str]] = [
-    (task(_links(lambda t, l, L: (l, t)), make=_rotated), "fit its words better swapped"),
-    (task(_links(lambda t, l, L: (t, min(l + 1, L - 1)))), "fit its words better one input earlier"),
+    (task(_links(lambda t, at, L: (at, t)), make=_rotated), "fit its words better swapped"),
+    (task(_links(lambda t, at, L: (t, min(at + 1, L - 1)))), "fit its words better one input earlier"),
     (task(_spelled_out, kind="classification", make=classified), "the last input of split train tells the label"),
     (task(_one_label, kind="classification", make=classified), "have the same label"),
     (task(_same_again), "of the validation sentences are in the training split"),

@@ -1,4 +1,4 @@
-"""The conformance kit on mutants: each returns a plausible wrong number without an exception, and is refused by name."""
+"""The conformance kit on mutants: each returns plausible wrong numbers without an exception, and is refused by name."""
 
 from __future__ import annotations
 

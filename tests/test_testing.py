@@ -185,7 +185,9 @@ class ReadsValues(Good):
         return super().source(batch, gate) * (1.0 if batch.x.sum().item() > 0 else 0.0)
 
 
-@pytest.mark.parametrize("model", [Good, Causal, Faster, Scores, LowerPrecision, MovesNothing, ReadsValues, TinyModel, TinyCount])
+@pytest.mark.parametrize(
+    "model", [Good, Causal, Faster, Scores, LowerPrecision, MovesNothing, ReadsValues, TinyModel, TinyCount]
+)
 def test_a_good_model_passes(model: type, tiny_registry: Registry) -> None:
     """With a causal mask, fast paths, scores, half precision or no attention at all."""
     assert failures(model_checks(model, registry=tiny_registry)) == {}

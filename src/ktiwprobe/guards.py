@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ktiwprobe.attend import Under, allowed, by_site
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError, plugin_errors
 from ktiwprobe.probes import TOLERANCE, check_allowed, model_name
 from ktiwprobe.protocols import Trace
+from ktiwprobe.substitution import OtherWeights, ScaledLookups
 
 SENTENCES = 2  # tried of a batch
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
 WAYS = 4  # in which a site is forced
 ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
-LARGEST = 1 << 22  # entries of a tensor that is compared with the model's weights
 
 
 class Needs(NamedTuple):
@@ -87,7 +86,7 @@ def check_attend(model: Any, batch: Batch) -> None:
 @torch.no_grad()
 def check_gate(model: Any, batch: Batch) -> bool:
     """`gate` scales the input embedding and nothing else; False if no embedding was looked up to compare with."""
-    row = next((i for i, x in enumerate(_inputs(batch)) if len(x.unique()) > 1), None)
+    row = next((i for i, x in enumerate(_inputs(batch)) if bool((x != x[0]).any())), None)
     return row is not None and _with_other_weights(_obeys_gate, model, take(batch, [row]))
 
 
@@ -158,7 +157,7 @@ class _Forced:
         return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])  # type: ignore[no-any-return]
 
     def by_copy(self, values: Tensor) -> Tensor:
-        return values.unflatten(0, (-1, len(self.batch.x)))
+        return values.view(-1, len(self.batch.x), *values.shape[1:])
 
     def check(self, unforced: Tensor, close: float) -> None:
         """Hold every copy to its law."""
@@ -194,18 +193,18 @@ class _Forced:
         if (rows & ~moved).any():
             where = f" in output {int((rows & ~moved).nonzero()[0, 1])}" if moved.any() else ""
             raise _DoesNotMove(
-                f"{name} ignores attend{at}{where}: its output is the same (difference 0) whichever position it is told "
-                "to look at; use choose(own, attend, allowed) for its weights"
+                f"{name} ignores attend{at}{where}: its output is the same (difference 0) whichever position it is "
+                "told to look at; use choose(own, attend, allowed) for its weights"
             )
         if rows.any() and not (mixed != peak).any(-1)[rows].any():
             raise _DoesNotMove(
-                f"{name} looks at the position of highest weight alone{at}: its output is the same (difference 0) under "
-                "weights on several positions; use the weights themselves"
+                f"{name} looks at the position of highest weight alone{at}: its output is the same (difference 0) "
+                "under weights on several positions; use the weights themselves"
             )
 
     def _check_own_is_left(self, close: float) -> None:
         """Where a row of a site is forced, other weights of its own change nothing in its output."""
-        with _OtherWeights(self) as others:
+        with OtherWeights(self, max(1e-6, TOLERANCE.get(self.alpha.dtype, 0) / 10)) as others:
             again = self.by_copy(output(self.trace()))
         for k, site in enumerate(self.tried):
             for copy in self.copies_of(k):
@@ -213,8 +212,8 @@ class _Forced:
                 off = gap(again[copy][real, row], self.outputs[copy][real, row])
                 if not off <= close:
                     raise ContractError(
-                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: with "
-                        f"other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
+                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: "
+                        f"with other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
                     )
 
     def _check_reported(self, k: int, site: int, close: float) -> None:
@@ -227,66 +226,6 @@ class _Forced:
                     f"(difference {off:.2g}): alpha must be the weights that were used, and allowed(batch) true only "
                     "where a row can be told to look"
                 )
-
-
-class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it lasts, wherever the model computes the weights that a row would choose itself, others take their place.
-
-    One row of each sentence in each copy: where each row is forced in a pass of its own, the other rows count.
-    """
-
-    def __init__(self, forced: _Forced) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.B, self.L, self.n = len(forced.batch.x), forced.alpha.shape[-1], len(forced.many.x)
-        self.close = max(1e-6, TOLERANCE.get(forced.alpha.dtype, 0) / 10)
-        self.wanted: list[tuple[int, Tensor, Tensor, Tensor]] = []  # first sentence of a copy, rows, others, which
-        self.rows: dict[int, Tensor] = {}  # the row that is tried, by copy. (B,)
-        for k, site in enumerate(forced.tried):
-            own, legal = forced.alpha[:, site].float(), forced.legal[:, site]
-            high, low = own.masked_fill(~legal, -1).amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
-            flipped = (high + low - own).masked_fill(~legal, 0)  # the highest weight becomes the lowest
-            share = own.masked_fill(~legal, 0).sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12)
-            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1) & forced.batch.y_mask
-            for turn, copy in enumerate(forced.copies_of(k)):
-                self._want(copy, turn, own, flipped * share, telling, forced.given[copy])
-
-    def _want(self, copy: int, turn: int, own: Tensor, other: Tensor, telling: Tensor, given: Tensor) -> None:
-        """Choose a row of each sentence that cannot be mistaken for a row that was given."""
-        rows = given.flatten(1, 2)  # (B, S * T, L)
-        clash = (own.unsqueeze(2) - rows.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)
-        fit = (telling & ~clash).int()
-        row = fit.argmax(1) if turn % 2 == 0 else fit.shape[1] - 1 - fit.flip(1).argmax(1)  # (B,): first, or last
-        place = row.view(-1, 1, 1).expand(-1, 1, self.L)
-        self.rows[copy] = row
-        self.wanted.append((copy * self.B, own.gather(1, place), other.gather(1, place), fit.gather(1, row.unsqueeze(1)) > 0))
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for out in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(out, Tensor) and not out.is_nested and out.is_floating_point() and self._fits(out):
-                self._replace(out)
-        return result
-
-    def _fits(self, out: Tensor) -> bool:
-        return (
-            out.dim() >= 2
-            and out.shape[-1] == self.L
-            and out.shape[0] % self.n == 0
-            and 0 < out.numel() <= LARGEST
-            and all(out.stride())  # an expanded tensor is one that was seen before
-        )
-
-    def _replace(self, out: Tensor) -> None:
-        flat = out.detach().reshape(self.n, -1, self.L).float().clone()
-        changed = False
-        for start, own, other, telling in self.wanted:
-            block = flat[start : start + self.B]  # (B, m, L)
-            hit = ((block - own).abs().amax(-1) <= self.close) & telling  # (B, m)
-            if hit.any():
-                flat[start : start + self.B] = torch.where(hit.unsqueeze(-1), other, block)
-                changed = True
-        if changed:
-            out.detach().copy_(flat.reshape(out.shape))
 
 
 # under `gate`
@@ -311,58 +250,23 @@ def compare_gate(model: Any, batch: Batch, scale: Tensor) -> bool:
             "its source embeddings by gate.unsqueeze(-1)"
         )
     n = int(batch.x_mask.sum())
-    with _ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
+    with ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
         expected = output(model.trace(batch))[real]
     off = gap(gated, expected)
     if lookups.count and not off <= tolerance(model, plain):
         raise ContractError(
-            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output differs "
-            f"by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
+            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output "
+            f"differs by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
             "gate.unsqueeze(-1), before anything is added to it, and nothing else"
         )
-    return lookups.count > 0
-
-
-class _ScaledLookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it lasts, what any embedding gives for the inputs of one sentence is scaled, position by position."""
-
-    def __init__(self, ids: Tensor, scale: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.ids, self.scale, self.count = ids, scale, 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        indices = _looked_up(func.overloadpacket.__name__, args)
-        if indices is None or indices.is_nested or indices.numel() < len(self.ids) or indices.device != self.ids.device:
-            return out
-        flat, n = indices.flatten(), len(self.ids)
-        starts = (flat.unfold(0, n, 1) == self.ids).all(-1).nonzero().flatten().tolist()
-        if not starts:
-            return out
-        factor = torch.ones_like(flat, dtype=torch.float32)
-        for start in starts:
-            factor[start : start + n] = self.scale
-        self.count += 1
-        return out * factor.view(*indices.shape, 1).to(out.dtype)
-
-
-def _looked_up(name: str, args: Any) -> Tensor | None:
-    """The ids of which an operation returns rows of a table."""
-    if name == "embedding":
-        return args[1]  # type: ignore[no-any-return]
-    table = args[0] if args and isinstance(args[0], Tensor) else None
-    if table is None or table.dim() != 2 or not table.is_floating_point():
-        return None
-    if name == "index" and len(args[1]) == 1 and args[1][0] is not None:
-        return args[1][0] if args[1][0].dtype == torch.int64 else None
-    return args[2] if name == "index_select" and args[1] == 0 else None
+    return bool(lookups.count)
 
 
 # what the laws share
 
 
 def few_sentences(model: Any, batch: Batch) -> Batch | None:
-    """One or two sentences that leave every site a choice where to look, short but not too short; None: there are none."""
+    """One or two sentences that leave every site a choice where to look, short but not too short; None: no such."""
     legal = legal_cells(model, batch)
     choice = ((legal.sum(-1) > 1) & batch.y_mask.unsqueeze(1)).any(2)  # (B, S)
     enough = choice.all(1) if choice.all(1).any() else choice.any(1)

@@ -86,7 +86,7 @@ class Case:
         return mask & self.batch.y_mask[:, None, :, None]
 
     def attention_parameters(self, model: Any) -> list[torch.nn.Parameter]:
-        """What learns with frozen beta; leaves the check if the model has no such parameters, or says why it has none."""
+        """What learns with frozen beta; leaves the check if the model has no such parameters, or refuses to name any."""
         if not hasattr(model, "attention_parameters"):
             raise Skipped("the model has no attention_parameters(), so it cannot be trained with frozen beta")
         try:
@@ -129,7 +129,9 @@ def make_case(registry: Registry, model: Any, *, task: str | None = None, option
     corpus = task_class().load(options_of(task_class)())
     prepare = getattr(model_class, "prepare", None)
     corpus = prepare(corpus, chosen) if prepare else corpus
-    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation"))
+    return Case(
+        model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation")
+    )
 
 
 def few_sentences(split: Split, *, uneven: bool = False) -> Split:

@@ -170,7 +170,9 @@ def one_device(case: Case) -> None:
         raise Failed(f"create every tensor on batch.x.device ({error})") from error
     except TypeError as error:
         if "numpy" in str(error):
-            raise Failed(f"numpy reads only what is on the CPU: stay in torch, or call .cpu() first ({error})") from error
+            raise Failed(
+                f"numpy reads only what is on the CPU: stay in torch, or call .cpu() first ({error})"
+            ) from error
         raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         raise Skipped(f"it cannot be tried: {' '.join(str(error).split())[:120]}") from error

@@ -87,7 +87,9 @@ def _switches(model: Any) -> dict[str, Any]:
         "the training mode of the model": [m.training for m in model.modules()] if hasattr(model, "modules") else [],
         "requires_grad of its parameters": [p.requires_grad for p in parameters],
         "the gradients of its parameters": [p.grad is not None for p in parameters],
-        "a hook on one of its modules": [len(m._forward_hooks) for m in model.modules()] if hasattr(model, "modules") else [],
+        "a hook on one of its modules": [len(m._forward_hooks) for m in model.modules()]
+        if hasattr(model, "modules")
+        else [],
     }
 
 
@@ -103,7 +105,9 @@ def probe_knows_its_sentence(case: ProbeCase) -> None:
     twice = case.case.split.subset(np.array([0, len(case.case.split) - 1, 0])).batch(np.array([0, 2]))
     one, both = case.signal(alone).values, case.signal(twice).values
     if not np.allclose(np.concatenate([one, one], 1), both, rtol=CLOSE, atol=CLOSE):
-        raise Failed("the signal of a sentence depends on how many sentences are in its batch: compute each from itself")
+        raise Failed(
+            "the signal of a sentence depends on how many sentences are in its batch: compute each from itself"
+        )
 
 
 CHECKS = (

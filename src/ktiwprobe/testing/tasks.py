@@ -135,4 +135,6 @@ def streams_are_pure(case: TaskCase) -> None:
             raise Failed(f"stream {name} gives {len(one.x)} sentences where 4 are asked for")
         for side, ids, size in (("x", one.x, case.corpus.source_size), ("y", one.y, case.corpus.target_size)):
             if ids.min() < 0 or ids.max() >= size:
-                raise Failed(f"stream {name} has an id {int(ids.max())} in {side}: its vocabulary allows 0 to {size - 1}")
+                raise Failed(
+                    f"stream {name} has an id {int(ids.max())} in {side}: its vocabulary allows 0 to {size - 1}"
+                )
