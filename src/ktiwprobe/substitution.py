@@ -1,4 +1,4 @@
-"""What takes another value inside a model while it runs: the weights it would choose itself, the embeddings it looks up.
+"""Other values inside a model while it runs: for the weights it would choose itself, or the embeddings it looks up.
 
 Both work below torch's functions, on every operation that the model does, so that it need not cooperate.
 """

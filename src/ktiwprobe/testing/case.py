@@ -86,7 +86,7 @@ class Case:
         return mask & self.batch.y_mask[:, None, :, None]
 
     def attention_parameters(self, model: Any) -> list[torch.nn.Parameter]:
-        """What learns with frozen beta; leaves the check if the model has no such parameters, or refuses to name any."""
+        """What learns with frozen beta; leaves the check if the model has no such parameters or refuses to name any."""
         if not hasattr(model, "attention_parameters"):
             raise Skipped("the model has no attention_parameters(), so it cannot be trained with frozen beta")
         try:

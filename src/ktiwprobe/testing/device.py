@@ -33,6 +33,7 @@ class Away(Tensor):
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> Away:
+        """Wrap a tensor on the CPU."""
         away: Away = Tensor._make_wrapper_subclass(
             cls, inner.size(), strides=inner.stride(), dtype=inner.dtype, device=ELSEWHERE
         )

@@ -60,8 +60,8 @@ def own_weights_are_out(case: Case) -> None:
     if forced > 1e-5 * max(1.0, free):
         raise Failed(
             f"under attend a gradient of {forced:.2g} still reaches attention_parameters(): either the model's own "
-            "weights count where attend is given (use choose(own, attend, allowed)), or these parameters do more than to say "
-            "where to look"
+            "weights count where attend is given (use choose(own, attend, allowed)), or these parameters do more than "
+            "to say where to look"
         )
 
 
