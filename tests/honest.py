@@ -194,9 +194,6 @@ class StartsConstant(Right):
         super().__init__(*sizes)
         nn.init.zeros_(self.say.weight)
 
-    def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
-        return super().loss(batch, attend=attend)
-
 
 class HooksItsEmbedding(Right):
     """Keeps the gradient of its embeddings while it is trained."""

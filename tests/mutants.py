@@ -432,16 +432,13 @@ class LearnsElsewhere(Right):
 
 
 class Decays(Right):
-    """Its optimiser decays the parameters that are frozen."""
+    """Its optimiser goes on with the parameters that are frozen."""
 
     def optimiser(self, parameters: Any, *, lr: float) -> torch.optim.Optimizer:
-        rest = [*self.value.parameters()]
-        groups = [{"params": list(parameters)}, {"params": rest, "weight_decay": 0.9}]
-        known = {id(p) for p in groups[0]["params"]}
-        for p in rest:
-            p.register_hook(lambda g: g) if p.requires_grad else p.requires_grad_()
-        groups[1]["params"] = [p for p in rest if id(p) not in known]
-        return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr)
+        learning = list(parameters)
+        known = {id(parameter) for parameter in learning}
+        rest = [p.requires_grad_() for p in self.value.parameters() if id(p) not in known]
+        return torch.optim.AdamW([*learning, *rest], lr=lr, weight_decay=0.9)
 
 
 class StaysHere(Right):
