@@ -27,7 +27,7 @@ from ktiwprobe.errors import (
     UsageError,
 )
 from ktiwprobe.extraction import Extractor
-from ktiwprobe.probes import beta_by_definition, delta_by_definition
+from ktiwprobe.probes import beta_by_definition, delta_by_definition, uses
 from ktiwprobe.progress import Progress
 from ktiwprobe.registry import Registry, build_registry
 from ktiwprobe.signals import load_signal
@@ -398,6 +398,128 @@ def test_a_constant_first_checkpoint_is_not_accused(tmp_path: Path) -> None:
     for row in range(len(first)):
         assert np.ptp(first[row], axis=1).max() == 0
     assert np.ptp(extract(run, "beta", at=10, registry=registry)[0]) > 0
+
+
+# guards before the first number
+
+
+def test_an_extraction_refuses_what_it_relies_on(tiny_run: Run) -> None:
+    """beta refuses a model that mixes its own weights in, delta one whose gate is squared; nothing else is refused."""
+
+    class Half(TinyModel):
+        def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+            if attend is None:
+                return super().trace(batch, gate=gate)
+            attend = attend.expand(len(batch.x), batch.y.shape[1], -1)
+            mixed = (super().trace(batch, gate=gate).alpha + attend) / 2
+            return replace(super().trace(batch, attend=mixed, gate=gate), alpha=attend)
+
+    class Squared(TinyModel):
+        def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+            return super().trace(batch, attend=attend, gate=None if gate is None else gate**2)
+
+    half, squared = (registry_with("models", "tiny-model", model) for model in (Half, Squared))
+    with pytest.raises(ContractError, match=r"Half still uses its own weights .* changes by \d"):
+        extract(tiny_run, "beta", registry=half)
+    with pytest.raises(ContractError, match=r"gate of Squared does not scale .* differs by 0\.\d+"):
+        extract(tiny_run, "delta", registry=squared)
+    extract(tiny_run, "delta", registry=half)
+    extract(tiny_run, "beta", registry=squared)
+
+
+def test_a_guard_runs_once_and_asks_the_model_too(tiny_run: Run) -> None:
+    """Not at every checkpoint; a model's own check is told whether the probe forces anything, and may refuse."""
+    calls: list[bool] = []
+
+    class Faithful(TinyModel):
+        def check_faithful(self, batch: Batch, *, forcing: bool) -> None:
+            calls.append(forcing)
+            if len(calls) > 2:
+                raise ContractError("another network")
+
+    extractor = Extractor(tiny_run, registry_with("models", "tiny-model", Faithful))
+    for step in (0, 10, 20):
+        extractor.signal("alpha", step)
+        extractor.signal("beta", step)
+    assert calls == [False, True]
+    with pytest.raises(ContractError, match="another network"):
+        extractor.signal("delta", 0)
+
+
+def test_a_dishonest_model_cannot_hide_behind_constant_outputs(tmp_path: Path) -> None:
+    """At step 0 nothing moves an output of zero weights; with other weights the model shows what it ignores."""
+
+    class Zero(IgnoresAttend):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            torch.nn.init.zeros_(self.say.weight)
+
+    registry = registry_with("models", "tiny-model", Zero)
+    run = train("tiny-model", steps=0, runs=tmp_path, registry=registry)
+    with pytest.raises(ContractError, match="Zero ignores attend"):
+        extract(run, "beta", registry=registry)
+
+
+def test_a_guard_leaves_the_weights(tiny_corpus: Corpus) -> None:
+    """Noise on the weights of a constant model is taken away again, to the last bit."""
+    model = make_model(tiny_corpus)
+    torch.nn.init.zeros_(model.say.weight)
+    before = {name: tensor.clone() for name, tensor in model.state().items()}
+    probe(model, [everything(tiny_corpus)], "beta")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state().items())
+
+
+def test_an_exception_of_a_plugin_has_its_file_and_line(tiny_run: Run) -> None:
+    """Of a probe and of a model: one sentence, with the exception behind it."""
+
+    def broken(model: Any, batch: Batch) -> Tensor:
+        return model.nothing
+
+    class Broken(TinyModel):
+        def trace(self, batch: Batch, **given: Any) -> Trace:
+            raise ZeroDivisionError("by a plugin")
+
+    with pytest.raises(
+        ContractError, match=r"probe 'odd' of TinyModel raised AttributeError: .*test_extraction\.py:\d+\)"
+    ):
+        extract(tiny_run, "odd", registry=registry_with("probes", "odd", uses()(broken)))
+    with pytest.raises(ContractError, match=r"Broken raised ZeroDivisionError: by a plugin \(.*\.py:\d+\)") as error:
+        extract(tiny_run, "beta", registry=registry_with("models", "tiny-model", Broken))
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("attention", ["learned", "uniform"])
+def test_a_model_that_is_kept_is_not_changed(
+    run_tiny: Callable[..., Run], tiny_registry: Registry, attention: str
+) -> None:
+    """Whoever holds the model of one step keeps it while others are made; one that nobody holds is used again."""
+    extractor = Extractor(run_tiny(attention=attention), tiny_registry)
+    first = extractor.model(0)
+    before = {name: tensor.clone() for name, tensor in first.state().items()}
+    last = extractor.model(30)
+    extractor.signal("beta", 10)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in first.state().items())
+    assert not torch.equal(last.state()["say.weight"], before["say.weight"])
+    extractor.model(0)
+    mine = extractor._model
+    del mine
+    used = id(extractor._model)
+    extractor.model(10)
+    assert id(extractor._model) == used
+
+
+def test_sinks_are_declared(tiny_corpus: Corpus) -> None:
+    """Rows below 1 need `sinks`; rows above 1 are wrong with it too."""
+    batch = everything(tiny_corpus)
+    model = make_model(tiny_corpus, changing(lambda a, b: a * 0.9))
+    with pytest.raises(ContractError, match=r"sums to 0\.9000.*declare `sinks = True`"):
+        probe(model, [batch], "alpha")
+    model.sinks = True  # type: ignore[assignment]
+    np.testing.assert_allclose(probe(model, [batch], "alpha")[0].sum(1), 0.9, rtol=1e-5)
+    large = make_model(tiny_corpus, changing(lambda a, b: a * 1.1))
+    large.sinks = True  # type: ignore[assignment]
+    with pytest.raises(ContractError, match=r"sums to 1\.1000.*at most 1"):
+        probe(large, [batch], "alpha")
 
 
 def allowing(mask: Callable[[Batch], Any]) -> type[TinyModel]:

@@ -136,6 +136,25 @@ def test_with_frozen_beta_only_the_attention_learns(run_tiny: Train) -> None:
     assert changed_parameters(run) == {"look.0.weight", "look.0.bias"}
 
 
+def test_frozen_beta_trains_a_model_that_hooks_its_embedding(run_tiny: Train) -> None:
+    """torch refuses hooks on what needs no gradient: such a model keeps its gradients, and only attention learns."""
+
+    class Hooks(tiny.TinyModel):
+        def trace(self, batch: Any, **given: Any) -> Any:
+            if self.training:
+                self.read(batch.x).register_hook(lambda gradient: gradient)
+            return super().trace(batch, **given)
+
+    registry = registry_with("models", "tiny-model", Hooks)
+    hooked, plain = (
+        run_tiny(attention="frozen-beta", runs=name, **given)
+        for name, given in (("a", {"registry": registry}), ("b", {}))
+    )
+    assert changed_parameters(hooked) == {"look.0.weight", "look.0.bias"}
+    for name, tensor in plain.load_checkpoint(30).items():
+        assert torch.equal(hooked.load_checkpoint(30)[name], tensor)
+
+
 def test_a_sentence_of_one_token_can_be_learned(run_tiny: Train) -> None:
     """The smallest corpus there is."""
 

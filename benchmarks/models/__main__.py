@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
-
 from benchmarks.models.check import OUTCOMES, Result, check, pairs
 from benchmarks.models.page import write_page
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from benchmarks.models.configs import BOS, EOS, FIRST_WORD, LABELS, MASK, PAD, VOCABULARY, tiny_config
+from benchmarks.models.mechanisms import acting
+from benchmarks.models.reference import NoReferenceError, Reference, Sentence
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers.models.auto import modeling_auto as auto
 
-from benchmarks.models.configs import BOS, EOS, FIRST_WORD, LABELS, MASK, PAD, VOCABULARY, tiny_config
-from benchmarks.models.mechanisms import acting
-from benchmarks.models.reference import NoReferenceError, Reference, Sentence
 from ktiwprobe import Batch, build_registry
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.probing import probe
@@ -72,14 +72,14 @@ def check(model_type: str, kind: str) -> Result:
         sentences = make_sentences(kind)
         network = make_network(model_type, kind)
         run_alone(network, kind, sentences)
-    except Exception as error:  # noqa: BLE001 - transformers' own failure, whatever it is
+    except Exception as error:
         return Result(model_type, kind, "cannot be built", sentence_of(error), detail=traceback.format_exc())
     acted = acting(network, kind, sentences[0])
     try:
         ours = {site: probed(network, kind, sentences, site) for site in ("first", "default")}
     except KtiwprobeError as error:
         return Result(model_type, kind, "refused", str(error), acted)
-    except Exception as error:  # noqa: BLE001 - a traceback is an outcome
+    except Exception as error:
         return Result(model_type, kind, "traceback", place_of(error), acted, detail=traceback.format_exc())
     try:
         worst, where = largest_difference(network, kind, sentences, ours)

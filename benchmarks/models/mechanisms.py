@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from benchmarks.models.reference import NoReferenceError, Reference, Sentence, recording
+from torch import Tensor
 
 
 def acting(network: Any, kind: str, sentence: Sentence) -> tuple[str, ...]:

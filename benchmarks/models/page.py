@@ -1,7 +1,9 @@
 """The page docs/models.md."""
 
 from __future__ import annotations
+
 from pathlib import Path
+
 from benchmarks.models.check import Result
 
 

@@ -118,6 +118,13 @@ class HfMaskedLm(HfLanguageModel):
             model.mask_id = _mask_of(options) if options.path else corpus.source_tokens.index(MASK)
         return model
 
+    def tiny(self) -> Batch:
+        """A sentence with a gap, once it is known which token is one."""
+        batch = super().tiny()
+        if self.mask_id >= 0:
+            batch.x[:, 1] = self.mask_id
+        return batch
+
     def rows(self, batch: Batch) -> Tensor:
         """The positions of the gaps, -1 where a text has fewer. (B, T)"""
         T = batch.y.shape[1]

@@ -60,7 +60,7 @@ def load_network(
     if type(config) not in auto._model_mapping and not remote_code:
         raise unsupported(auto, config)
     safe = {} if pickle else {"use_safetensors": True}
-    rest = {"config": config, "attn_implementation": "eager", "dtype": torch.float32, **safe}
+    rest = {"config": config, "dtype": torch.float32, **safe}
     if Path(path).is_dir() and not pickle:
         _refuse_pickle(Path(path))
     network, info = _fetch(
@@ -72,10 +72,15 @@ def load_network(
 def make_network(auto: Any, config: PretrainedConfig, *, empty: bool = False) -> nn.Module:
     """The network of an Auto class with random weights, or with none (on the meta device), to look at."""
     with quiet(), torch.device("meta") if empty else contextlib.nullcontext():
+        if type(config) not in auto._model_mapping:
+            raise unsupported(auto, config)
         try:
-            network: nn.Module = auto.from_config(config, attn_implementation="eager")
-        except (ValueError, KeyError) as error:
-            raise unsupported(auto, config) from error
+            network: nn.Module = auto.from_config(config)
+        except Exception as error:  # whatever the author of an architecture lets happen
+            raise OptionError(
+                f"transformers cannot build architecture {config.model_type!r} with these settings: "
+                f"{type(error).__name__}: {_short(error)}"
+            ) from error
     return network
 
 

@@ -23,11 +23,13 @@ from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
 from ktiwprobe_transformers.loading import quiet
-from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network
+from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network, shapes_alone
 from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
 from ktiwprobe_transformers.sites import LOOKS, Layer, Place, choose_places, find_layers
 from ktiwprobe_transformers.tuning import attention_entries, leave_idle_out, slower
 
+FULL = 1e-2  # by how much a row of weights may fall short of 1 by rounding
+SMALL = 200_000_000  # weights that are drawn at random only to see the sites of a network
 TINY = 8  # inputs of the sentence that a model's sites are found with
 
 
@@ -62,7 +64,6 @@ class HfModel(TorchModel):
 
     Options: ClassVar[type] = HfOptions
     version: ClassVar[int] = 2  # 2: masks are those of the site, so windows are not forced beyond
-    sinks: ClassVar[bool] = True  # rows of some networks put weight on a learned sink, and so sum to less than 1
     training_defaults: ClassVar[Mapping[str, Any]] = {"batch": 32, "lr": 1e-3}
     auto: ClassVar[str]  # the transformers class that makes the network
     kinds: ClassVar[tuple[str, ...]]  # of corpora
@@ -74,6 +75,7 @@ class HfModel(TorchModel):
         super().__init__()
         self.network, self.options, self.V, self.shift = network, options, V, shift
         self.pretrained: frozenset[str] = frozenset()  # names of the weights that came with the network
+        self.sinks = False  # whether rows of alpha may sum to less than 1
         self._noted: tuple[Batch, Tensor] | None = None  # where the rows of the last batch could look
         self._mixes: bool | None = None  # whether rows meet again after the site, once it was measured
         self._embeddings: list[nn.Module] | None = None  # in which input ids are looked up, once it was measured
@@ -114,7 +116,14 @@ class HfModel(TorchModel):
     @classmethod
     def list_sites(cls, options: Any) -> list[dict[str, Any]]:
         """The attentions of the network that the options mean, without loading its weights."""
-        model = cls(empty_network(cls.auto, options), options, V=2)
+        empty = empty_network(cls.auto, options)
+        try:
+            with shapes_alone():
+                model = cls(empty, options, V=2)
+        except PluginError:  # perhaps for want of values only, which a small network can be given
+            if sum(p.numel() for p in empty.parameters()) > SMALL:
+                raise
+            model = cls(empty_network(cls.auto, options, weights=True), options, V=2)
         return [
             {
                 "site": layer.name,
@@ -321,6 +330,8 @@ class HfModel(TorchModel):
             ) from error
         if not calls:
             raise refusal(self.network)
+        if not calls[0].weights.is_meta:  # a learned sink takes weight from every row
+            self.sinks = any(bool((call.weights.sum(-1) < 1 - FULL).any()) for call in calls)
         return find_layers(calls, outputs=self.outputs)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PretrainedConfig
 
 from ktiwprobe import Corpus, Split
@@ -46,10 +49,33 @@ def fresh_network(auto: str, corpus: Corpus, options: Any, shift: int) -> nn.Mod
     return make_network(getattr(transformers, auto), config)
 
 
-def empty_network(auto: str, options: Any) -> nn.Module:
-    """A network without weights, with the layers and heads that the options say."""
+def empty_network(auto: str, options: Any, *, weights: bool = False) -> nn.Module:
+    """A network with the layers and heads that the options say: without weights, or with random ones."""
     config = pretrained_config(options) if options.path else fresh_config(options, positions=FEWEST)
-    return make_network(getattr(transformers, auto), config, empty=True)
+    return make_network(getattr(transformers, auto), config, empty=not weights)
+
+
+class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Lets a network without weights run as far as shapes go: whatever value it asks for is 0, or none."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, first = func.overloadpacket.__name__, args[0] if args else None
+        if isinstance(first, Tensor) and first.is_meta:
+            if name in ("_local_scalar_dense", "is_nonzero", "equal"):
+                return 0.0 if first.is_floating_point() else 0
+            if name in ("nonzero", "nonzero_numpy"):
+                none = first.new_empty((0, first.dim()), dtype=torch.int64)
+                return none if name == "nonzero" else list(none.unbind(1))
+            if name == "_grouped_mm":  # whose shapes are known for one precision only
+                return first.new_empty((*first.shape[:-1], args[1].shape[-1]))
+            if name == "_to_copy" and (kwargs or {}).get("device", first.device) != first.device:
+                return torch.zeros(first.shape, dtype=kwargs.get("dtype") or first.dtype)
+        return func(*args, **(kwargs or {}))
+
+
+def shapes_alone() -> AbstractContextManager[Any]:
+    """While it lasts, networks on the meta device can be run to see what they call."""
+    return _Shapes()  # type: ignore[no-untyped-call]
 
 
 def fresh_config(options: Any, *, positions: int) -> PretrainedConfig:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from ktiwprobe import Batch
+from ktiwprobe.attend import at_every_site
 from ktiwprobe.errors import PluginError
 from ktiwprobe.probing import evaluating
-from ktiwprobe_transformers.forcing import Force, watching
+from ktiwprobe_transformers.forcing import watching
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
@@ -38,8 +40,9 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
     was = [p.requires_grad for p in parameters]
     for p in parameters:
         p.requires_grad_(True)
-    look = torch.tensor([1.0, *[0.0] * (model.tiny().x.shape[1] - 1)], device=model.device)  # legal in every row
-    forces = {key: Force(place.heads, look.view(1, 1, 1, -1)) for place in model.places for key in place.layer.keys}
+    batch = model.tiny()
+    only = torch.zeros_like(batch.x, dtype=torch.float32).scatter(1, _first_seen(model, batch), 1.0)
+    forces = model.forces(batch, only[:, None, None])
     found, matters = [], False
     forced, own = (_gradients(model, parameters, how) for how in (forces, {}))
     largest = max((gradient.abs().max() for gradient in own if gradient is not None), default=0.0)
@@ -58,6 +61,12 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
             "serve other layers too): train it without --attention frozen-beta"
         )
     return found
+
+
+def _first_seen(model: HfModel, batch: Batch) -> Tensor:
+    """A position that every row may look at from every site, as far as there is one. (1, 1)"""
+    seen = at_every_site(model.allowed(batch))  # (1, T, L)
+    return seen.sum(1).argmax(-1, keepdim=True)
 
 
 def _masked(free: Tensor, gradient: Tensor) -> Tensor:

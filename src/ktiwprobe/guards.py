@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.nn.functional import one_hot
 
 from ktiwprobe.attend import Under, allowed, by_site
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import ContractError, plugin_errors
 from ktiwprobe.probes import TOLERANCE, check_allowed, model_name
 from ktiwprobe.protocols import Trace
+from ktiwprobe.substitution import OtherWeights, ScaledLookups
 
 SENTENCES = 2  # tried of a batch
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
+WAYS = 4  # in which a site is forced
 ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
-LARGEST = 1 << 22  # entries of a tensor that is compared with the model's weights
 
 
 class Needs(NamedTuple):
@@ -85,7 +86,7 @@ def check_attend(model: Any, batch: Batch) -> None:
 @torch.no_grad()
 def check_gate(model: Any, batch: Batch) -> bool:
     """`gate` scales the input embedding and nothing else; False if no embedding was looked up to compare with."""
-    row = next((i for i, x in enumerate(_inputs(batch)) if len(x.unique()) > 1), None)
+    row = next((i for i, x in enumerate(_inputs(batch)) if bool((x != x[0]).any())), None)
     return row is not None and _with_other_weights(_obeys_gate, model, take(batch, [row]))
 
 
@@ -112,21 +113,23 @@ def _obeys_attend(model: Any, batch: Batch) -> bool:
 
 
 class _Forced:
-    """One pass over copies of a batch: the first under the model's own alpha, then three for each site that is tried.
+    """One pass over copies of a batch: the first under the model's own alpha, then four for each site that is tried.
 
-    In those three the site looks at the first position it may see, at the last, and at all of them by random weights;
-    the other sites keep their own weights.
+    In those four the site looks at the first position it may see, at the last, at all of them by random weights, and
+    at the one that has the highest of these; the other sites keep their own weights.
     """
 
     def __init__(self, model: Any, batch: Batch, alpha: Tensor, tried: range) -> None:
         self.model, self.batch, self.alpha, self.tried = model, batch, alpha, tried
         self.sites = tuple(getattr(model, "sites", ()))
         self.legal = legal_cells(model, batch)  # (B, S, T, L)
-        copies = 1 + 3 * len(tried)
+        copies = 1 + WAYS * len(tried)
         self.given = alpha.float().expand(copies, *alpha.shape).clone()  # (copies, B, S, T, L)
-        ways = one_hot_at(self.legal.int().argmax(-1), alpha), one_hot_at(_last(self.legal), alpha), _mixed(self.legal)
+        mixed, L = _mixed(self.legal), alpha.shape[-1]
+        places = self.legal.int().argmax(-1), _last(self.legal), mixed.argmax(-1)
+        first, last, peak = (one_hot(place, L).float() for place in places)
         for k, site in enumerate(tried):
-            for copy, way in zip(self.copies_of(k), ways, strict=True):
+            for copy, way in zip(self.copies_of(k), (first, last, mixed, peak), strict=True):
                 some = self.legal[:, site].any(-1, keepdim=True)
                 self.given[copy, :, site] = torch.where(some, way[:, site], self.given[copy, :, site])
         self.many = take(batch, list(range(len(batch.x))) * copies)
@@ -144,9 +147,9 @@ class _Forced:
     used: Tensor
 
     @staticmethod
-    def copies_of(k: int) -> tuple[int, int, int]:
+    def copies_of(k: int) -> range:
         """The copies in which the k-th site that is tried is forced."""
-        return 1 + 3 * k, 2 + 3 * k, 3 + 3 * k
+        return range(1 + WAYS * k, 1 + WAYS * (k + 1))
 
     def trace(self) -> Trace:
         """The pass."""
@@ -154,7 +157,7 @@ class _Forced:
         return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])  # type: ignore[no-any-return]
 
     def by_copy(self, values: Tensor) -> Tensor:
-        return values.unflatten(0, (-1, len(self.batch.x)))
+        return values.view(-1, len(self.batch.x), *values.shape[1:])
 
     def check(self, unforced: Tensor, close: float) -> None:
         """Hold every copy to its law."""
@@ -180,36 +183,38 @@ class _Forced:
         return f" at {self._named([site])}" if self.sites else ""
 
     def _check_moves(self, k: int, site: int) -> None:
-        """An output whose row can look at different inputs depends on which it looks at."""
-        first, last, _ = (self.outputs[copy] for copy in self.copies_of(k))
-        moved = ((first != last) | (first != self.outputs[0])).any(-1)  # (B, T)
-        ids = self.batch.x[:, None].expand_as(self.legal[:, site])
-        inside = (
-            ids.masked_fill(~self.legal[:, site], -1).amax(-1),
-            ids.masked_fill(~self.legal[:, site], ids.max() + 1).amin(-1),
-        )
-        stuck = (inside[0] > inside[1]) & self.batch.y_mask & ~moved
-        if not stuck.any():
-            return
-        some = moved.any()
-        row = int(stuck.nonzero()[0, 1])
-        raise _DoesNotMove(
-            f"{model_name(self.model)} ignores attend{self._at(site)}{f' in output {row}' if some else ''}: its output "
-            "is the same (difference 0) whichever position it is told to look at; use choose(own, attend, allowed) for "
-            "its weights"
-        )
+        """An output whose row can look at different inputs depends on which it looks at, and on how much."""
+        first, last, mixed, peak = (self.outputs[copy] for copy in self.copies_of(k))
+        ids, legal = self.batch.x[:, None].expand_as(self.legal[:, site]), self.legal[:, site]
+        differ = ids.masked_fill(~legal, -1).amax(-1) > ids.masked_fill(~legal, int(ids.max()) + 1).amin(-1)
+        rows = differ & self.batch.y_mask  # (B, T)
+        moved = ((first != last) | (first != self.outputs[0])).any(-1)
+        name, at = model_name(self.model), self._at(site)
+        if (rows & ~moved).any():
+            where = f" in output {int((rows & ~moved).nonzero()[0, 1])}" if moved.any() else ""
+            raise _DoesNotMove(
+                f"{name} ignores attend{at}{where}: its output is the same (difference 0) whichever position it is "
+                "told to look at; use choose(own, attend, allowed) for its weights"
+            )
+        if rows.any() and not (mixed != peak).any(-1)[rows].any():
+            raise _DoesNotMove(
+                f"{name} looks at the position of highest weight alone{at}: its output is the same (difference 0) "
+                "under weights on several positions; use the weights themselves"
+            )
 
     def _check_own_is_left(self, close: float) -> None:
-        """Where a site is forced, other weights of its own change nothing."""
-        with _OtherWeights(self):
+        """Where a row of a site is forced, other weights of its own change nothing in its output."""
+        with OtherWeights(self, max(1e-6, TOLERANCE.get(self.alpha.dtype, 0) / 10)) as others:
             again = self.by_copy(output(self.trace()))
         for k, site in enumerate(self.tried):
-            off = max(gap(again[c][self.batch.y_mask], self.outputs[c][self.batch.y_mask]) for c in self.copies_of(k))
-            if not off <= close:
-                raise ContractError(
-                    f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: with "
-                    f"other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
-                )
+            for copy in self.copies_of(k):
+                row, real = others.rows[copy], torch.arange(len(self.batch.x), device=again.device)
+                off = gap(again[copy][real, row], self.outputs[copy][real, row])
+                if not off <= close:
+                    raise ContractError(
+                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: "
+                        f"with other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
+                    )
 
     def _check_reported(self, k: int, site: int, close: float) -> None:
         rows = self.legal[:, site].any(-1) & self.batch.y_mask  # (B, T)
@@ -221,58 +226,6 @@ class _Forced:
                     f"(difference {off:.2g}): alpha must be the weights that were used, and allowed(batch) true only "
                     "where a row can be told to look"
                 )
-
-
-class _OtherWeights(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it lasts, wherever the model computes the weights it would choose itself, others take their place."""
-
-    def __init__(self, forced: _Forced) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.B, self.L, self.n = len(forced.batch.x), forced.alpha.shape[-1], len(forced.many.x)
-        self.close = max(1e-6, TOLERANCE.get(forced.alpha.dtype, 0) / 10)
-        self.wanted: list[tuple[int, Tensor, Tensor, Tensor]] = []
-        for k, site in enumerate(forced.tried):
-            own, legal = forced.alpha[:, site].float(), forced.legal[:, site]
-            same = own.masked_fill(~legal, 0)
-            high, low = same.amax(-1, keepdim=True), own.masked_fill(~legal, 2).amin(-1, keepdim=True)
-            flipped = (high + low - own).masked_fill(~legal, 0)  # the highest weight becomes the lowest
-            flipped = flipped * (same.sum(-1, keepdim=True) / flipped.sum(-1, keepdim=True).clamp_min(1e-12))
-            telling = ((high - low).squeeze(-1) > 1e-3) & (legal.sum(-1) > 1) & forced.batch.y_mask
-            for copy in forced.copies_of(k):
-                given = forced.given[copy].flatten(1, 2)  # (B, S * T, L): rows that are not the model's own doing
-                clash = (own.unsqueeze(2) - given.unsqueeze(1)).abs().amax(-1).le(2 * self.close).any(-1)  # (B, T)
-                self.wanted.append((copy * self.B, own, flipped, telling & ~clash))
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for out in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(out, Tensor) and out.is_floating_point() and self._fits(out):
-                self._replace(out)
-        return result
-
-    def _fits(self, out: Tensor) -> bool:
-        return (
-            out.dim() >= 2
-            and out.shape[-1] == self.L
-            and out.shape[0] % self.n == 0
-            and 0 < out.numel() <= LARGEST
-            and all(out.stride())  # an expanded tensor is one that was seen before
-        )
-
-    def _replace(self, out: Tensor) -> None:
-        flat = out.detach().reshape(self.n, -1, self.L).float().clone()
-        changed = False
-        for start, own, other, telling in self.wanted:
-            block = flat[start : start + self.B]  # (B, m, L)
-            same = (block.unsqueeze(2) - own.unsqueeze(1)).abs().amax(-1) <= self.close  # (B, m, T)
-            same &= telling.unsqueeze(1)
-            hit = same.any(-1)
-            if hit.any():
-                place = same.int().argmax(-1).unsqueeze(-1).expand(-1, -1, self.L)
-                flat[start : start + self.B] = torch.where(hit.unsqueeze(-1), other.gather(1, place), block)
-                changed = True
-        if changed:
-            out.detach().copy_(flat.reshape(out.shape))
 
 
 # under `gate`
@@ -297,58 +250,23 @@ def compare_gate(model: Any, batch: Batch, scale: Tensor) -> bool:
             "its source embeddings by gate.unsqueeze(-1)"
         )
     n = int(batch.x_mask.sum())
-    with _ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
+    with ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
         expected = output(model.trace(batch))[real]
     off = gap(gated, expected)
     if lookups.count and not off <= tolerance(model, plain):
         raise ContractError(
-            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output differs "
-            f"by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
+            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output "
+            f"differs by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
             "gate.unsqueeze(-1), before anything is added to it, and nothing else"
         )
-    return lookups.count > 0
-
-
-class _ScaledLookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it lasts, what any embedding gives for the inputs of one sentence is scaled, position by position."""
-
-    def __init__(self, ids: Tensor, scale: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.ids, self.scale, self.count = ids, scale, 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        indices = _looked_up(func.overloadpacket.__name__, args)
-        if indices is None or indices.numel() < len(self.ids) or indices.device != self.ids.device:
-            return out
-        flat, n = indices.flatten(), len(self.ids)
-        starts = (flat.unfold(0, n, 1) == self.ids).all(-1).nonzero().flatten().tolist()
-        if not starts:
-            return out
-        factor = torch.ones_like(flat, dtype=torch.float32)
-        for start in starts:
-            factor[start : start + n] = self.scale
-        self.count += 1
-        return out * factor.view(*indices.shape, 1).to(out.dtype)
-
-
-def _looked_up(name: str, args: Any) -> Tensor | None:
-    """The ids of which an operation returns rows of a table."""
-    if name == "embedding":
-        return args[1]  # type: ignore[no-any-return]
-    table = args[0] if args and isinstance(args[0], Tensor) else None
-    if table is None or table.dim() != 2 or not table.is_floating_point():
-        return None
-    if name == "index" and len(args[1]) == 1 and args[1][0] is not None:
-        return args[1][0] if args[1][0].dtype == torch.int64 else None
-    return args[2] if name == "index_select" and args[1] == 0 else None
+    return bool(lookups.count)
 
 
 # what the laws share
 
 
 def few_sentences(model: Any, batch: Batch) -> Batch | None:
-    """One or two sentences that leave every site a choice where to look, short but not too short; None: there are none."""
+    """One or two sentences that leave every site a choice where to look, short but not too short; None: no such."""
     legal = legal_cells(model, batch)
     choice = ((legal.sum(-1) > 1) & batch.y_mask.unsqueeze(1)).any(2)  # (B, S)
     enough = choice.all(1) if choice.all(1).any() else choice.any(1)
@@ -369,11 +287,6 @@ def take(batch: Batch, rows: list[int]) -> Batch:
     """Some sentences of a batch, perhaps more than once."""
     parts = {part.name: getattr(batch, part.name) for part in fields(batch)}
     return replace(batch, **{name: value[rows] for name, value in parts.items() if isinstance(value, Tensor)})
-
-
-def one_hot_at(places: Tensor, like: Tensor) -> Tensor:
-    """All the weight at `places` (B, S, T). (B, S, T, L)"""
-    return torch.nn.functional.one_hot(places, like.shape[-1]).float()
 
 
 def _mixed(legal: Tensor) -> Tensor:

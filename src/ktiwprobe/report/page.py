@@ -45,7 +45,8 @@ def render(data: Mapping[str, Any]) -> str:
 
     inside = {key: data[key] for key in ("about", "rows", "curves", "baseline", "sentences", "views", "dictionary")}
     return _environment().get_template("page.html").render(
-        {key: data[key] for key in ("about", "runs", "rows", "missing", "warnings", "curves", "findings", "dictionary")},
+        {key: data[key] for key in ("about", "runs", "rows", "missing", "warnings")},
+        **{key: data[key] for key in ("curves", "findings", "dictionary")},
         points=_as_table(data["curves"]),
         sampled=sampled(data),
         gold=any(sentence["links"] for sentence in data["sentences"]),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ktiwprobe.attend import allowed, at_any_site, at_every_site, by_site
 from ktiwprobe.data import Batch, Corpus, Ragged, Split
+from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.options import options_of
 from ktiwprobe.probes import TOLERANCE, check_allowed, log_odds
 from ktiwprobe.recipe import DEFAULT_TASK
@@ -79,9 +80,19 @@ class Case:
 
     @cached_property
     def of_sites(self) -> Tensor:
-        """The cells of each site. (B, S or 1, T, L)"""
+        """The cells of each site. (B, S, T, L)"""
         mask = by_site(_mask(self.model, self.batch))
-        return mask.expand(-1, -1, *self.batch.y.shape[1:], -1) & self.batch.y_mask[:, None, :, None]
+        mask = mask.expand(-1, max(1, len(self.sites)), self.batch.y.shape[1], -1)
+        return mask & self.batch.y_mask[:, None, :, None]
+
+    def attention_parameters(self, model: Any) -> list[torch.nn.Parameter]:
+        """What learns with frozen beta; leaves the check if the model has no such parameters or refuses to name any."""
+        if not hasattr(model, "attention_parameters"):
+            raise Skipped("the model has no attention_parameters(), so it cannot be trained with frozen beta")
+        try:
+            return list(model.attention_parameters())
+        except KtiwprobeError as reason:
+            raise Skipped(str(reason)) from reason
 
     def trained(self) -> Any:
         """Another model, trained as `model` was."""

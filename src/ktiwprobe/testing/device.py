@@ -1,4 +1,4 @@
-"""A second device without a GPU: tensors that say they are elsewhere, hold values, and refuse to meet those that do not.
+"""A second device without a GPU: tensors that report another device, hold values, and refuse to meet those here.
 
 Such a tensor reports the meta device and wraps one on the CPU, where everything is computed. So values may be read
 (`.item()`, `if mask.any()`), as on any device, and a tensor that was created on the CPU and left there is an error.
@@ -29,18 +29,21 @@ class Mixed(RuntimeError):
 class Away(Tensor):
     """A tensor on the other device."""
 
-    inner: Tensor
+    kept: Tensor
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> Away:
-        away: Away = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        """Wrap a tensor on the CPU."""
+        away: Away = Tensor._make_wrapper_subclass(
             cls, inner.size(), strides=inner.stride(), dtype=inner.dtype, device=ELSEWHERE
         )
-        away.inner = inner
+        away.kept = inner
         return away
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return _run(func, args, kwargs or {})
 
 
@@ -59,7 +62,7 @@ class _FromValues(TorchFunctionMode):
         if func in (torch.tensor, torch.as_tensor) and _is_elsewhere(given.get("device")):
             return Away(func(*args, **{**given, "device": HERE}))
         if func is Tensor.tolist and isinstance(args[0], Away):
-            return args[0].inner.tolist()
+            return args[0].kept.tolist()
         return func(*args, **given)
 
 
@@ -107,11 +110,11 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     out = func(*tree_map(_inner, args), **tree_map(_inner, given))
     if func._schema.is_mutable and tensors and name.endswith("_"):
         if torch.Tag.inplace_view in func.tags and isinstance(args[0], Away):
-            with no_dispatch():  # type: ignore[no-untyped-call]
+            with no_dispatch():
                 func(*args, **kwargs)  # the shape that it shows must change too
         return args[0]
     return tree_map(lambda value: Away(value) if isinstance(value, Tensor) else value, out) if there else out
 
 
 def _inner(value: Any) -> Any:
-    return value.inner if isinstance(value, Away) else value
+    return value.kept if isinstance(value, Away) else value

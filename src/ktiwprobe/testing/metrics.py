@@ -35,7 +35,7 @@ class MetricCase:
 
     def pairs(self, u: Rows, v: Rows) -> NDArray[np.float64]:
         """What it says of each row, as numerator and denominator."""
-        return as_pairs(self.metric(u, v), len(u), self.metric)
+        return as_pairs(self.metric(u.copy(), v.copy()), len(u), self.metric)
 
 
 def check_metric(metric: Any, *, registry: Registry | None = None) -> None:
@@ -111,7 +111,7 @@ INCREASING: dict[str, Callable[[Rows], Rows]] = {
 
 
 def _between(v: Rows) -> Rows:
-    """Other values in the same order; 0, 1/2 and 1, which mean something in a gold alignment, still lie between them."""
+    """Other values in the same order, still between 0, 1/2 and 1, which mean something in a gold alignment."""
     edges = np.array([0.0, 0.5, 1.0], np.float32)
     place = np.searchsorted(edges, v, side="right")  # 0 below all, 3 above
     inner = np.clip(place - 1, 0, 1)
@@ -130,15 +130,15 @@ def itself_is_best(case: MetricCase) -> None:
         worse = (best > other + 1e-6) if down else (best < other - 1e-6)
         if worse.any():
             raise Failed(
-                f"u agrees better with a shuffled u ({other[worse][0]:.3g}) than with itself ({best[worse][0]:.3g}): the "
-                f"metric is the wrong way round; {'leave out' if down else 'set'} lower_is_better = True"
+                f"u agrees better with a shuffled u ({other[worse][0]:.3g}) than with itself ({best[worse][0]:.3g}): "
+                f"the metric is the wrong way round; {'leave out' if down else 'set'} lower_is_better = True"
             )
     constant = np.full_like(u[:1], 0.5)
     (flat,) = _values(case, constant, constant)
     if not np.isnan(flat) and ((flat > best.max()) if down else (flat < best.min())):
         raise Failed(
-            f"a constant row agrees with itself by {flat:.3g}, other rows by {best.min():.3g}: where a row has no answer, "
-            "return NaN, so that it is skipped and not counted"
+            f"a constant row agrees with itself by {flat:.3g}, other rows by {best.min():.3g}: where a row has no "
+            "answer, return NaN, so that it is skipped and not counted"
         )
 
 
@@ -189,6 +189,6 @@ def baseline_is_true(case: MetricCase) -> None:
     if off.max() > 0.02:
         row = int(off.max(1).argmax())
         raise Failed(
-            f"expected(u, v) of a row says {claims[row, 0, 0]:.3f}, shuffles of v say {by_row[row, :, 0].mean():.3f}: it "
-            "must be right for each row"
+            f"expected(u, v) of a row says {claims[row, 0, 0]:.3f}, shuffles of v say {by_row[row, :, 0].mean():.3f}: "
+            "it must be right for each row"
         )

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from ktiwprobe.attend import Under, allowed, by_site, uniform
 from ktiwprobe.data import EOS
 from ktiwprobe.probes import beta_by_definition, check_values, delta_by_definition, log_odds
 from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.scoring import nll_of_log_odds
 from ktiwprobe.testing import laws
 from ktiwprobe.testing.case import Case, make_case, said
 from ktiwprobe.testing.device import Mixed, run_elsewhere
@@ -59,9 +59,8 @@ def weights_are_weights(case: Case) -> None:
     case.needs_trace()
     alpha = case.model.trace(case.batch).alpha.detach()
     check_values(alpha, case.seen, "alpha", case.model, case.of_sites if case.sites else None)
-    sums = alpha.float().sum(-1)[
-        case.of_sites.any(-1).expand(alpha.shape[:-1] if case.sites else (-1, 1, -1)).reshape(alpha.shape[:-1])
-    ]
+    rows = case.of_sites.any(-1) if case.sites else case.of_sites.any(-1)[:, 0]
+    sums = alpha.float().sum(-1)[rows]
     if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
         raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 
@@ -191,7 +190,8 @@ def evaluation_adds_up(case: Case) -> None:
     if hasattr(case.model, "trace"):
         with torch.no_grad():
             gamma = log_odds(case.model.trace(case.batch), case.batch)[case.batch.y_mask]
-        expected, advice = F.softplus(-gamma).sum(), "the third number of evaluate must be the sum of -log p(y_t)"
+        expected = nll_of_log_odds(gamma).sum()
+        advice = "the third number of evaluate must be the sum of -log p(y_t)"
         if case.model.trace(case.batch).logits is None:
             advice += ", which log-odds as scores imply: scores must be log p / (1 - p), not log p"
         case.same(torch.tensor(nll), expected.cpu().float(), advice)
@@ -199,9 +199,7 @@ def evaluation_adds_up(case: Case) -> None:
 
 def attention_parameters_are_parameters(case: Case) -> None:
     """attention_parameters() names some of parameters()."""
-    if not hasattr(case.model, "attention_parameters"):
-        raise Skipped("the model brings none, so it cannot be trained with frozen beta")
-    own, all_of_them = list(case.model.attention_parameters()), {id(p) for p in case.model.parameters()}
+    own, all_of_them = case.attention_parameters(case.model), {id(p) for p in case.model.parameters()}
     if not own or any(id(p) not in all_of_them for p in own):
         raise Failed("return the parameters of the attention, all of which are in parameters()")
 

@@ -27,7 +27,7 @@ class Skipped(Exception):
 
 
 def run_checks(checks: Iterable[Callable[[Any], None]], case: Any) -> Iterator[Outcome]:
-    """Run each check on `case`; whatever a plugin's code raises becomes an outcome, with its file and line, reported once."""
+    """Run each check on `case`; whatever a plugin's code raises becomes an outcome with its file and line, once."""
     told: set[str] = set()
     for check in checks:
         name = (check.__doc__ or check.__name__).strip().splitlines()[0].rstrip(".")

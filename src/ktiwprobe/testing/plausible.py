@@ -76,8 +76,8 @@ def links_join_words(case: TaskCase) -> None:
             other = _uncertainty(split, np.stack([t2, l2], 1))
             if other is not None and other < CLEARLY * given:
                 raise Failed(
-                    f"the links of split {name} would fit its words better {what} (entropy {other:.2f}, not {given:.2f} "
-                    "bits): each must be (t, l, sure), output before input, counted from 0"
+                    f"the links of split {name} would fit its words better {what} (entropy {other:.2f}, not {given:.2f}"
+                    " bits): each must be (t, l, sure), output before input, counted from 0"
                 )
 
 
@@ -112,8 +112,8 @@ def words_spell_their_tokens(case: TaskCase) -> None:
         apart = [pair for pair in pairs if pair[0] not in pair[1]]
         if len(pairs) >= ENOUGH and len(apart) > len(pairs) / 2:
             raise Failed(
-                f"the words of split {name} do not spell their tokens ({apart[0][0]!r} as part of {apart[0][1]!r}): number "
-                "words from 0 in x_words"
+                f"the words of split {name} do not spell their tokens ({apart[0][0]!r} as part of {apart[0][1]!r}): "
+                "number words from 0 in x_words"
             )
 
 
@@ -126,7 +126,12 @@ def _tokens_and_words(split: Split, tokens: Sequence[str]) -> list[tuple[str, st
         for token, word in zip(split.x[i], split.x_words[i], strict=True):
             text = str(tokens[token])
             plain = "".join(c for c in text if c.isascii() and c.isalnum()).lower()
-            if plain and not text.startswith("<") and 0 <= word < len(split.x_text[i]):
+            if (
+                plain
+                and isinstance(tokens[token], str)
+                and not text.startswith("<")
+                and 0 <= word < len(split.x_text[i])
+            ):
                 pairs.append((plain, split.x_text[i][word].lower()))
     return pairs
 

@@ -111,9 +111,9 @@ def probe_knows_its_sentence(case: ProbeCase) -> None:
 
 
 CHECKS = (
+    probe_leaves_no_trace,
     probe_gives_cells,
     probe_ignores_padding,
     probe_knows_its_sentence,
     probe_repeats_itself,
-    probe_leaves_no_trace,
 )
