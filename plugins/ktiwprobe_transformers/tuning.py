@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ktiwprobe import Batch
-from ktiwprobe.attend import at_every_site
+from ktiwprobe.attend import by_site, uniform
 from ktiwprobe.errors import PluginError
 from ktiwprobe.probing import evaluating
-from ktiwprobe_transformers.forcing import watching
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
@@ -24,7 +22,7 @@ NOTHING = 1e-6  # a gradient below this share of the largest is rounding
 def leave_idle_out(model: HfModel) -> None:
     """Weights that the output does not depend on (a pooler that nobody reads) do not learn."""
     learning = [p for p in model.network.parameters() if p.requires_grad]
-    for parameter, gradient in zip(learning, _gradients(model, learning, {}), strict=True):
+    for parameter, gradient in zip(learning, _gradients(model, learning, None), strict=True):
         if gradient is None:
             parameter.requires_grad_(False)
 
@@ -40,11 +38,9 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
     was = [p.requires_grad for p in parameters]
     for p in parameters:
         p.requires_grad_(True)
-    batch = model.tiny()
-    only = torch.zeros_like(batch.x, dtype=torch.float32).scatter(1, _first_seen(model, batch), 1.0)
-    forces = model.forces(batch, only[:, None, None])
+    everywhere = uniform(by_site(model.allowed(model.tiny())))  # so that whatever can count, counts
     found, matters = [], False
-    forced, own = (_gradients(model, parameters, how) for how in (forces, {}))
+    forced, own = (_gradients(model, parameters, how) for how in (everywhere, None))
     largest = max((gradient.abs().max() for gradient in own if gradient is not None), default=0.0)
     for parameter, gradient, unforced, before in zip(parameters, forced, own, was, strict=True):
         free = torch.ones_like(parameter, dtype=torch.bool) if gradient is None else gradient == 0
@@ -63,22 +59,16 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
     return found
 
 
-def _first_seen(model: HfModel, batch: Batch) -> Tensor:
-    """A position that every row may look at from every site, as far as there is one. (1, 1)"""
-    seen = at_every_site(model.allowed(batch))  # (1, T, L)
-    return seen.sum(1).argmax(-1, keepdim=True)
-
-
 def _masked(free: Tensor, gradient: Tensor) -> Tensor:
     return gradient * free.to(gradient.device, gradient.dtype)
 
 
-def _gradients(model: HfModel, parameters: list[nn.Parameter], forces: Any) -> tuple[Tensor | None, ...]:
-    """How a sum of logits, each with a weight of its own, depends on `parameters`."""
-    with torch.enable_grad(), evaluating(model.network), watching(model.network, forces):
-        logits = model.logits(model.tiny())
-        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)
-        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)
+def _gradients(model: HfModel, parameters: list[nn.Parameter], attend: Tensor | None) -> tuple[Tensor | None, ...]:
+    """How a sum of logits, each with a weight of its own, depends on `parameters` under an attention."""
+    with torch.enable_grad(), evaluating(model.network):
+        logits = model.trace(model.tiny(), attend=attend).logits
+        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)  # type: ignore[union-attr]
+        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)  # type: ignore[operator]
 
 
 def slower(model: HfModel, parameters: Iterable[nn.Parameter], *, lr: float, share: float) -> list[dict[str, Any]]:

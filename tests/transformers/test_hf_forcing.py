@@ -38,6 +38,7 @@ def attentions_of(model: Any, batch: Any) -> Tensor:
 def test_nothing_forced_is_the_eager_model(name: str, config: str) -> None:
     """Under the hook, logits and weights are bit for bit those of the eager implementation, padding and all."""
     model, batch = hf_tiny.make_model(name, config)
+    model.network.set_attn_implementation("eager")
     trace = model.trace(batch)
     assert not batch.x_mask.all()
     assert torch.equal(trace.logits, model.logits(batch))
@@ -81,6 +82,7 @@ def test_forcing_equals_replacing_by_hand(family: str, monkeypatch: pytest.Monke
     name = {"bert": "hf-masked-lm", "bart": "hf-seq2seq", "t5": "hf-seq2seq"}.get(family, "hf-causal-lm")
     config = hf_tiny.llama_config(tmp_path) if family == "llama" else family
     model, batch = hf_tiny.make_model(name, config, site="cross:0" if name == "hf-seq2seq" else "self:0")
+    model.network.set_attn_implementation("eager")
     target, rows = model.places[0].layer.keys[0][0], model.rows(batch)
     home = sys.modules[type(target).__module__]
     eager = home.eager_attention_forward

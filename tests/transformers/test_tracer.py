@@ -107,12 +107,13 @@ def test_values_are_those_of_probe(tmp_path: Path) -> None:
 
 
 def test_two_trainings_are_a_group(tmp_path: Path) -> None:
-    """Two seeds give A(alpha, beta) with xi, and each head can be asked for."""
+    """Two seeds give A(alpha, beta), A(alpha, beta-hat) and xi, and each head can be asked for."""
     for seed in (0, 1):
         train(tmp_path / str(seed), tracer(tmp_path, site="cross:all"), seed=seed)
     found = agree("alpha", "beta", runs=tmp_path / "runs")
     assert "bart-s0:alpha" in found.u
-    assert "bart-s1:beta" in found.v
+    assert "bart-s0:beta" in found.v
+    assert "bart-s1:beta" in agree("alpha", "beta-hat", runs=tmp_path / "runs").v
     assert found.xi is not None
     assert "cross:0.h1" in agree("alpha[cross:0.h1]", "delta", runs=tmp_path / "runs").u
 
