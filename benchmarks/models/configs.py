@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import CONFIG_MAPPING, PretrainedConfig
 
 VOCABULARY, PAD, BOS, EOS, MASK, FIRST_WORD = 48, 0, 1, 2, 4, 5
@@ -23,15 +24,15 @@ LISTS = ("layer_types", "mlp_layer_types", "indexer_types")
 def _rules() -> dict[str, Any]:
     """The value of each field that has the same meaning in all types."""
     groups: list[tuple[Any, str]] = [
-        (VOCABULARY, "vocab_size vocab_size_per_layer_input src_vocab_size tgt_vocab_size decoder_vocab_size"),
+        (VOCABULARY, "vocab_size encoder_hash_byte_group_vocab vocab_size_per_layer_input src_vocab_size tgt_vocab_size decoder_vocab_size"),
         (PAD, "pad_token_id pad_index"),
         (BOS, "bos_token_id decoder_start_token_id bos_index"),
         (EOS, "eos_token_id sep_token_id eos_index"),
         (MASK, "mask_token_id mask_index"),
-        (3, "unk_index"),
+        (3, "unk_index blank_token_id"),
         (None, "forced_eos_token_id forced_bos_token_id suppress_tokens begin_suppress_tokens"),
         (HIDDEN, "hidden_size d_model n_embd dim emb_dim embedding_size input_embedding_size output_embedding_size"),
-        (HIDDEN, "word_embed_proj_dim cross_attention_hidden_size lru_width hidden_dim_size"),
+        (HIDDEN, "word_embed_proj_dim hidden_size_global audio_hidden_size cross_attention_hidden_size lru_width hidden_dim_size"),
         (HEADS, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
         (HEADS, "num_encoder_attention_heads num_decoder_attention_heads attention_heads swa_num_attention_heads"),
         (GROUPS, "num_key_value_heads num_kv_heads num_global_key_value_heads swa_num_key_value_heads"),
@@ -76,23 +77,71 @@ def _rules() -> dict[str, Any]:
 
 RULES = _rules()
 
+SHARED = ["linear_attention", "hybrid", "hybrid", "linear_attention"]  # both hybrid layers use one attention
+ROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
 BY_TYPE: dict[str, dict[str, Any]] = {
-    "bamba": {"layer_types": ["full_attention", "linear_attention"]},
-    "codegen": {"n_head": 4, "rotary_dim": 4},
-    "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"]},
+    "bamba": {"attn_layer_indices": [0]},
+    "big_bird": {"block_size": 1, "num_random_blocks": 1},
+    "bigbird_pegasus": {"block_size": 1, "num_random_blocks": 1},
+    "codegen": {"rotary_dim": 4},
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {"sliding_attention": ROPE, "full_attention": ROPE},
+    },
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
+        "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 48},
+    },
     "esm": {"token_dropout": False, "vocab_list": None},
     "esmc": {"num_key_value_heads": HEADS},
+    "falcon_h1": {"mamba_d_ssm": 64},
+    "gemma3n_text": {
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "num_kv_shared_layers": 2,
+        "intermediate_size": [INNER] * 4,
+        "activation_sparsity_pattern": [0.0] * 4,
+    },
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "gptj": {"rotary_dim": 4},
     "granitemoehybrid": {"layer_types": ["full_attention", "linear_attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 0, "num_hidden_layers": 2},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
+    "led": {"attention_window": WINDOW},
     "lfm2": {"layer_types": ["full_attention", "conv"]},
     "lfm2_moe": {"layer_types": ["full_attention", "conv"]},
+    "lilt": {"hidden_size": 48},
+    "longcat_flash": {"head_dim": 4, "zero_expert_num": 2},
+    "longformer": {"attention_window": WINDOW},
+    "longt5": {"local_radius": WINDOW, "global_block_size": WINDOW},
     "mamba2": {"num_heads": 8, "head_dim": 8},
+    "minimax": {"block_size": WINDOW},
+    "mobilebert": {"normalization_type": "layer_norm", "intra_bottleneck_size": HIDDEN},
     "mpnet": {"relative_attention_num_buckets": 32},
+    "neomme": {"head_dim": 16},
+    "pegasus_x": {"block_size": WINDOW, "num_global_tokens": 2},
+    "qwen4_exp_text": {
+        "indexer_kv_heads": 1,
+        "indexer_compress_ratio": 1,
+        "ngram_vocab_size_base": 64,
+        "make_ngram_vocab_size_divisible_by": 4,
+    },
+    "reformer": {
+        "axial_pos_shape": (8, 8),
+        "axial_pos_embds_dim": (16, 16),
+        "attn_layers": ["local", "lsh"],
+        "local_attn_chunk_length": WINDOW,
+        "lsh_attn_chunk_length": WINDOW,
+        "hash_seed": 1,
+    },
+    "xlstm": {"hidden_size": 64, "qk_dim_factor": 1.0},
     "xmod": {"default_language": "en_XX"},
+    "zamba": {"layers_block_type": SHARED, "num_hidden_layers": len(SHARED)},
+    "zamba2": {"layers_block_type": SHARED, "num_hidden_layers": len(SHARED)},
     "zaya": {"num_experts_per_tok": 1},
 }
+NO_GROUPS = ("zamba", "zamba2")  # as many keys as queries
+ASSISTANT = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2}
 
 
 def tiny_config(model_type: str, kind: str) -> PretrainedConfig:
@@ -101,11 +150,12 @@ def tiny_config(model_type: str, kind: str) -> PretrainedConfig:
     if model_type == "encoder-decoder":
         return _pair(cls)
     values = tiny_values(cls, model_type)
-    if kind == "causal" and "is_decoder" in _fields(cls):
-        values["is_decoder"] = True
+    if "is_decoder" in _fields(cls):
+        values["is_decoder"] = kind == "causal"
     config = cls(**values)
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = BOS
+    config.use_cache = False
     if kind == "classifier":
         config.num_labels = LABELS
     return config
@@ -116,7 +166,7 @@ def tiny_values(cls: Any, model_type: str) -> dict[str, Any]:
     fields = _fields(cls)
     exceptions = BY_TYPE.get(model_type, {})
     values = {name: RULES[name] for name in fields if name in RULES}
-    if "kv_lora_rank" in fields:  # latent attention has as many keys as queries
+    if "kv_lora_rank" in fields or model_type in NO_GROUPS:  # latent attention has as many keys as queries
         values |= {name: HEADS for name in fields if name == "num_key_value_heads"}
     values |= {name: _zero_of(cls, name) for name in fields if "dropout" in name or name.endswith("pdrop")}
     values |= {name: _tiny_part(cls, name) for name in cls.sub_configs if name in fields and name not in exceptions}
@@ -126,7 +176,8 @@ def tiny_values(cls: Any, model_type: str) -> dict[str, Any]:
 
 def _zero_of(cls: Any, name: str) -> Any:
     """No dropout: 0, of the type that the class asks for."""
-    return type(getattr(_default(cls), name, 0.0) or 0.0)(0)
+    default = getattr(_default(cls), name, None)
+    return 0.0 if default is None else type(default)(0)
 
 
 def _fields(cls: Any) -> set[str]:
@@ -137,12 +188,15 @@ def _default(cls: Any) -> Any:
     """The configuration as its class makes it; None if it needs arguments."""
     try:
         return cls()
-    except ValueError:
+    except (ValueError, StrictDataclassError):
         return None
 
 
 def _tiny_part(cls: Any, name: str) -> dict[str, Any] | None:
     """The arguments of a part, such as the text part of a model that also sees images."""
+    if cls.model_type == "gemma4_assistant":  # its default is refused by its own check
+        part = CONFIG_MAPPING["gemma4_text"]
+        return {**tiny_values(part, part.model_type), **ASSISTANT, "model_type": part.model_type}
     part_class = type(getattr(_default(cls), name, None))
     if not issubclass(part_class, PretrainedConfig):
         return None

@@ -7,12 +7,12 @@ and the whole network runs again. The gate is a hook on the input embedding.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -42,13 +42,18 @@ class Call:
 
     module: nn.Module
     forward: int  # which forward pass of the module this call belongs to
-    weights: Tensor  # (1, H, Q, K), before dropout
+    weights: Tensor  # (1, H, Q, K) what each position counts in the output, whatever the function calls its weights
+    idle: Tensor  # (1, H, Q, K) the same for a query of zeros: 0 only where rows may not look
     value: Tensor  # (1, H or fewer, K, D)
     output: Tensor  # (1, Q, H, D)
-    mask: Tensor | None
     key_heads: int
     query_width: int
-    extra: dict[str, Any] = field(default_factory=dict)
+    capped: bool  # whether a soft cap changes the weights
+
+    @property
+    def seen(self) -> Tensor:
+        """Where rows may look. (Q, K)"""
+        return self.idle[0].gt(0).any(0)
 
 
 Site = list[int]
@@ -62,26 +67,47 @@ class Recorder:
     calls: list[Call] = field(default_factory=list)
     forwards: Counter[nn.Module] = field(default_factory=Counter)
     overwrite: dict[int, tuple[Tensor, int]] = field(default_factory=dict)  # call -> rows, position
-    nudge: tuple[int, int] | None = None  # call, row whose output is moved
     silence: bool = False  # all outputs are 0
 
     def __call__(self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any):
         output, weights = eager(module, query, key, value, *rest, **extra)
         number = len(self.calls)
-        mask = rest[0] if rest else extra.get("attention_mask")
         call = Call(
-            module, self.forwards[module], weights.detach(), value.detach(), output.detach(), mask, key.shape[1],
-            query.shape[-1], {name: one for name, one in extra.items() if one is not None},
+            module=module,
+            forward=self.forwards[module],
+            weights=_effective(eager, module, query, key, value, rest, extra),
+            idle=_effective(eager, module, torch.zeros_like(query), key, value, rest, extra),
+            value=value.detach(),
+            output=output.detach(),
+            key_heads=key.shape[1],
+            query_width=query.shape[-1],
+            capped=_is_capped(eager, module, query, key, value, rest, extra),
         )
         self.calls.append(call)
         if number in self.overwrite:
             rows, position = self.overwrite[number]
             output = output.clone()
             output[:, rows] = _repeated(value, output.shape[2])[:, :, position].unsqueeze(1)
-        if self.nudge is not None and self.nudge[0] == number:
-            output = output.clone()
-            output[:, self.nudge[1]] += 1
         return (torch.zeros_like(output) if self.silence else output), weights
+
+
+@torch.no_grad()
+def _effective(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> Tensor:
+    """The weights of an attention, read off its output for values that are unit vectors. (1, H, Q, K)
+
+    With a query of zeros only what is masked has no weight, however sharp the attention is.
+    """
+    K = value.shape[2]
+    unit = torch.eye(K, dtype=value.dtype).expand(*value.shape[:2], K, K)
+    return eager(module, query, key, unit, *rest, **extra)[0].transpose(1, 2).detach()
+
+
+def _is_capped(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> bool:
+    """Whether the weights change when the soft cap is left out."""
+    if extra.get("softcap") is None:
+        return False
+    own = _effective(eager, module, query, key, value, rest, extra)
+    return not torch.equal(own, _effective(eager, module, query, key, value, rest, {**extra, "softcap": None}))
 
 
 def _repeated(value: Tensor, heads: int) -> Tensor:
@@ -98,7 +124,7 @@ def recording(network: nn.Module, **how: Any) -> Iterator[Recorder]:
         eager = vars(module).get(EAGER) if name.startswith("transformers.") else None
         if eager is not None:
             replaced.append((module, eager))
-            setattr(module, EAGER, functools.partial(recorder, eager))
+            setattr(module, EAGER, partial(recorder, eager))
     with ExitStack() as stack:
         for part in network.modules():
             handle = part.register_forward_pre_hook(lambda one, _args: recorder.forwards.update([one]))
@@ -115,12 +141,26 @@ class Reference:
 
     def __init__(self, network: Any, kind: str, sentence: Sentence) -> None:
         self.network, self.kind, self.sentence = network, kind, sentence
-        with torch.no_grad(), recording(network) as recorder:
-            self.logits = self.run()
-        self.calls = recorder.calls
-        self._check_calls()
-        self.sites = self._sites()
-        self.queries = self._queries()
+
+    def of(self, sentence: Sentence) -> Reference:
+        """The same of another sentence."""
+        return Reference(self.network, self.kind, sentence)
+
+    @cached_property
+    def _pass(self) -> tuple[Tensor, list[Call]]:
+        with torch.no_grad(), recording(self.network) as recorder:
+            logits = self.run()
+        return logits, recorder.calls
+
+    @property
+    def logits(self) -> Tensor:
+        """Of an untouched pass. (T, V)"""
+        return self._pass[0]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call of an untouched pass."""
+        return self._pass[1]
 
     # the network
 
@@ -150,6 +190,7 @@ class Reference:
     # where it attends
 
     def _check_calls(self) -> None:
+        """Refuse a network whose attention is not a weighted sum of values."""
         if not self.calls:
             raise NoReferenceError("its eager attention function is never called")
         for call in self.calls:
@@ -159,8 +200,10 @@ class Reference:
             ):
                 raise NoReferenceError("the output of its eager attention is not weights times values")
 
-    def _sites(self) -> list[Site]:
+    @cached_property
+    def sites(self) -> list[Site]:
         """The sites that look from outputs at inputs, in the order of the pass."""
+        self._check_calls()
         L, T = len(self.sentence.x), len(self.sentence.y)
         Q = T if self.kind == "seq2seq" else L
         groups: dict[tuple[nn.Module, int], Site] = {}
@@ -172,7 +215,8 @@ class Reference:
             raise NoReferenceError(f"no attention looks from {Q} rows at {L} inputs, only {shapes}")
         return list(groups.values())
 
-    def _queries(self) -> Tensor:
+    @cached_property
+    def queries(self) -> Tensor:
         """The rows of the attention that are outputs. (T,)"""
         if self.kind == "masked":
             return self.outputs
@@ -206,9 +250,8 @@ class Reference:
     # the quantities
 
     def cells(self, site: Site) -> Tensor:
-        """Where each output may look: its weight there is not exactly 0. (T, L)"""
-        seen = torch.stack([(self.calls[number].weights[0] > 0).any(0) for number in site]).any(0)
-        return seen[self.queries]
+        """Where each output may look: a query of zeros gives it weight there. (T, L)"""
+        return torch.stack([self.calls[number].seen for number in site]).any(0)[self.queries]
 
     def alpha(self, site: Site) -> Tensor:
         """(S, T, L), S the heads of the site"""
@@ -223,6 +266,16 @@ class Reference:
             with recording(self.network, overwrite=dict.fromkeys(site, (rows, position))):
                 columns.append(self.log_odds(self.run()))
         return torch.stack(columns, -1)
+
+    @torch.no_grad()
+    def beta_one_row(self, site: Site) -> Tensor:
+        """Log-odds of y_t if its row alone looks at l alone, and all other rows as they do. (T, L)"""
+        cells = self.cells(site)
+        found = torch.full(cells.shape, torch.nan)
+        for t, position in cells.nonzero().tolist():
+            with recording(self.network, overwrite=dict.fromkeys(site, (self.queries[t : t + 1], position))):
+                found[t, position] = self.log_odds(self.run())[t]
+        return found
 
     def delta(self) -> Tensor:
         """d log p(y_t) / d gate_l, where gate_l scales the input embedding of position l. (T, L)"""
