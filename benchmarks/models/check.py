@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from benchmarks.models.configs import BOS, EOS, FIRST_WORD, LABELS, MASK, PAD, VOCABULARY, tiny_config
+from benchmarks.models.mechanisms import acting
+from benchmarks.models.reference import NoReferenceError, Reference, Sentence
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers.models.auto import modeling_auto as auto
 
-from benchmarks.models.configs import BOS, EOS, FIRST_WORD, LABELS, MASK, PAD, VOCABULARY, tiny_config
-from benchmarks.models.mechanisms import acting
-from benchmarks.models.reference import NoReferenceError, Reference, Sentence
 from ktiwprobe import Batch, build_registry
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.probing import probe
@@ -42,9 +42,10 @@ MODELS: dict[str, Any] = {
 }
 LENGTHS, TARGETS, GAPS = (11, 8, 5), (7, 6, 4), ((2, 8), (1, 5), (3,))
 TOLERANCE, NOISE = 1e-4, 0.05
-ONE_ROW = "beta of one row a pass"
+ONE_ROW, ONE_ROW_TEXT = "beta of one row a pass", 1
 QUANTITIES = ("alpha", "beta", "delta", ONE_ROW)
 OUTCOMES = ("right", "refused", "wrong", "traceback", "cannot be built")
+FAULTS = ("wrong", "traceback")
 
 Matrix = NDArray[np.float64]
 
@@ -80,14 +81,14 @@ def _check(model_type: str, kind: str) -> Result:
         sentences = make_sentences(kind)
         network = make_network(model_type, kind)
         run_alone(network, kind, sentences)
-    except Exception as error:  # noqa: BLE001 - transformers' own failure, whatever it is
+    except Exception as error:
         return Result(model_type, kind, "cannot be built", sentence_of(error), detail=traceback.format_exc())
     acted = acting(Reference(network, kind, sentences[0]))
     try:
         ours = {site: probed(network, kind, sentences, site) for site in ("first", "default")}
     except KtiwprobeError as error:
         return Result(model_type, kind, "refused", str(error), acted)
-    except Exception as error:  # noqa: BLE001 - a traceback is an outcome
+    except Exception as error:
         return Result(model_type, kind, "traceback", place_of(error), acted, detail=traceback.format_exc())
     try:
         worst, where = largest_difference(network, kind, sentences, ours)
@@ -145,9 +146,7 @@ def make_batch(sentences: list[Sentence]) -> Batch:
     x_mask, y_mask = ([torch.ones_like(one, dtype=torch.bool) for one in side] for side in (x, y))
     pad = torch.nn.utils.rnn.pad_sequence
     lengths = torch.tensor([len(one) for one in x])
-    return Batch(
-        pad(x, True, PAD), pad(x_mask, True, False), lengths, pad(y, True, PAD), pad(y_mask, True, False)
-    )
+    return Batch(pad(x, True, PAD), pad(x_mask, True, False), lengths, pad(y, True, PAD), pad(y_mask, True, False))
 
 
 @torch.no_grad()
@@ -197,7 +196,8 @@ def largest_difference(
     network: Any, kind: str, sentences: list[Sentence], ours: dict[str, dict[str, list[Matrix]]]
 ) -> tuple[float, str]:
     """The largest difference from the reference, and a sentence about what is wrong: empty if nothing is."""
-    worst, wrong = 0.0, {}
+    worst = 0.0
+    wrong: dict[tuple[str, str], tuple[float, str]] = {}
     for number, sentence in enumerate(sentences):
         reference = Reference(network, kind, sentence)
         for site, calls in (("first", reference.sites[0]), ("default", reference.sites[-1])):
@@ -207,15 +207,23 @@ def largest_difference(
                 "beta": reference.beta(calls).unsqueeze(0),
                 "delta": reference.delta().unsqueeze(0),
             }
-            if number:  # a pass for each cell: not of the longest text
+            if number == ONE_ROW_TEXT:  # a pass for each cell
                 expected[ONE_ROW] = reference.beta_one_row(calls).unsqueeze(0)
             for quantity, values in expected.items():
                 size, why = compare(ours[site][quantity][number], values.detach().double().numpy(), cells)
                 worst = max(worst, size)
-                key = f"{quantity} at the {site} site"
+                key = quantity, site
                 if why and (key not in wrong or size > wrong[key][0]):
                     wrong[key] = size, why
-    return worst, "; ".join(f"{key}: {why}" for key, (_, why) in wrong.items())
+    return worst, grouped(wrong)
+
+
+def grouped(wrong: dict[tuple[str, str], tuple[float, str]]) -> str:
+    """What is wrong, in one sentence: quantities that are wrong in the same way are named together."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for (quantity, site), (_, why) in wrong.items():
+        reasons.setdefault((site, why), []).append(quantity)
+    return "; ".join(f"{', '.join(names)} at the {site} site: {why}" for (site, why), names in reasons.items())
 
 
 def compare(ours: Matrix, expected: Matrix, cells: NDArray[np.bool_]) -> tuple[float, str]:

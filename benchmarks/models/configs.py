@@ -24,7 +24,8 @@ LISTS = ("layer_types", "mlp_layer_types", "indexer_types")
 def _rules() -> dict[str, Any]:
     """The value of each field that has the same meaning in all types."""
     groups: list[tuple[Any, str]] = [
-        (VOCABULARY, "vocab_size encoder_hash_byte_group_vocab vocab_size_per_layer_input src_vocab_size tgt_vocab_size decoder_vocab_size"),
+        (VOCABULARY, "vocab_size vocab_size_per_layer_input src_vocab_size tgt_vocab_size decoder_vocab_size"),
+        (VOCABULARY, "encoder_hash_byte_group_vocab"),
         (PAD, "pad_token_id pad_index"),
         (BOS, "bos_token_id decoder_start_token_id bos_index"),
         (EOS, "eos_token_id sep_token_id eos_index"),
@@ -32,7 +33,11 @@ def _rules() -> dict[str, Any]:
         (3, "unk_index blank_token_id"),
         (None, "forced_eos_token_id forced_bos_token_id suppress_tokens begin_suppress_tokens"),
         (HIDDEN, "hidden_size d_model n_embd dim emb_dim embedding_size input_embedding_size output_embedding_size"),
-        (HIDDEN, "word_embed_proj_dim hidden_size_global audio_hidden_size cross_attention_hidden_size lru_width hidden_dim_size"),
+        (HIDDEN, "hidden_size_global audio_hidden_size"),
+        (
+            HIDDEN,
+            "word_embed_proj_dim cross_attention_hidden_size lru_width hidden_dim_size",
+        ),
         (HEADS, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
         (HEADS, "num_encoder_attention_heads num_decoder_attention_heads attention_heads swa_num_attention_heads"),
         (GROUPS, "num_key_value_heads num_kv_heads num_global_key_value_heads swa_num_key_value_heads"),
@@ -170,7 +175,7 @@ def tiny_values(cls: Any, model_type: str) -> dict[str, Any]:
         values |= {name: HEADS for name in fields if name == "num_key_value_heads"}
     values |= {name: _zero_of(cls, name) for name in fields if "dropout" in name or name.endswith("pdrop")}
     values |= {name: _tiny_part(cls, name) for name in cls.sub_configs if name in fields and name not in exceptions}
-    values |= _lists(cls, values)
+    values |= _lists(cls)
     return values | exceptions
 
 
@@ -204,7 +209,7 @@ def _tiny_part(cls: Any, name: str) -> dict[str, Any] | None:
     return {**tiny_values(part_class, model_type), "model_type": model_type}
 
 
-def _lists(cls: Any, values: dict[str, Any]) -> dict[str, Any]:
+def _lists(cls: Any) -> dict[str, Any]:
     """Lists with an entry for each layer: every kind of layer of the default configuration, once."""
     default = _default(cls)
     kinds = list(dict.fromkeys(getattr(default, "layer_types", None) or ()))

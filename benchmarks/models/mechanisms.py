@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
 from benchmarks.models.configs import FIRST_WORD
 from benchmarks.models.reference import Call, NoReferenceError, Reference, recording
+from torch import Tensor, nn
 
 QK_NORM = re.compile(r"(^|_)(q|k|qk|query|key)_?(layer_?)?norm")
 LATENT = re.compile(r"(^|_)kv_(a|down)_")
@@ -24,10 +23,8 @@ def acting(reference: Reference) -> tuple[str, ...]:
     names: set[str] = set()
     for call in reference.calls:
         names |= _of_call(call)
-    try:
+    with suppress(NoReferenceError):
         names |= _of_sites(reference)
-    except NoReferenceError:
-        pass
     return tuple(sorted(names | _of_network(reference)))
 
 
@@ -80,17 +77,18 @@ def _of_sites(reference: Reference) -> set[str]:
 def _of_network(reference: Reference) -> set[str]:
     """What changes the logits when it is switched off."""
     network = reference.network
-    last = [(name.split(".")[-1], part) for name, part in network.named_modules() if name]
+    named = [(name, part) for name, part in network.named_modules() if "indexer" not in name]
+    last = [(name.split(".")[-1], part) for name, part in named]
     norms = [part for name, part in last if QK_NORM.search(name)]
     latent = [part for name, part in last if LATENT.search(name)]
     experts = [part for _, part in last if type(part).__name__.endswith("Experts")]
     acts = {
-        "QK norm": _matters(reference, norms, lambda part, given, _output: given),
-        "latent keys and values": _matters(reference, latent, lambda part, _given, output: output * 0),
-        "experts": _matters(reference, experts, lambda part, _given, output: output * 0),
+        "QK norm": _matters(reference, norms, lambda given, _output: given),
+        "latent keys and values": _matters(reference, latent, lambda _given, output: output * 0),
+        "experts": _matters(reference, experts, lambda _given, output: output * 0),
         "soft cap of logits": _caps_logits(reference),
     }
-    if reference.kind in ("causal", "masked"):
+    if reference.calls and reference.kind in ("causal", "masked"):
         acts["other mixing of rows"] = _mixes_otherwise(reference)
     return {name for name, does in acts.items() if does}
 
@@ -101,7 +99,7 @@ def _matters(reference: Reference, parts: list[nn.Module], change: Any) -> bool:
         return False
     handles = [
         part.register_forward_hook(
-            lambda one, given, output: change(one, given[0], output) if isinstance(output, Tensor) and given else None
+            lambda _one, given, output: change(given[0], output) if isinstance(output, Tensor) and given else None
         )
         for part in parts
     ]
@@ -123,7 +121,7 @@ def without_final_cap(network: Any) -> Iterator[bool]:
     config = network.config.get_text_config()
     cap = getattr(config, "final_logit_softcapping", None)
     if cap is not None:
-        config.final_logit_softcapping = None
+        config.final_logit_softcapping = 1e6
     try:
         yield cap is not None
     finally:

@@ -47,7 +47,6 @@ class Call:
     value: Tensor  # (1, H or fewer, K, D)
     output: Tensor  # (1, Q, H, D)
     key_heads: int
-    query_width: int
     capped: bool  # whether a soft cap changes the weights
 
     @property
@@ -66,48 +65,63 @@ class Recorder:
 
     calls: list[Call] = field(default_factory=list)
     forwards: Counter[nn.Module] = field(default_factory=Counter)
-    overwrite: dict[int, tuple[Tensor, int]] = field(default_factory=dict)  # call -> rows, position
+    overwrite: dict[int, tuple[Tensor, int]] | None = None  # call -> rows, position; None: the pass is recorded
     silence: bool = False  # all outputs are 0
+    count: int = 0
 
-    def __call__(self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any):
+    def __call__(
+        self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any
+    ) -> tuple[Tensor, Any]:
+        """Eager attention, recorded or changed."""
         output, weights = eager(module, query, key, value, *rest, **extra)
-        number = len(self.calls)
-        call = Call(
+        if self.silence:
+            return torch.zeros_like(output), weights
+        if self.overwrite is None:
+            self.calls.append(self._call(eager, module, query, key, value, output, rest, extra))
+        elif self.count in self.overwrite:
+            rows, position = self.overwrite[self.count]
+            output = output.clone()
+            output[:, rows] = _repeated(value, output.shape[2])[:, :, position].unsqueeze(1)
+        self.count += 1
+        return output, weights
+
+    def _call(
+        self,
+        eager: Any,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        output: Tensor,
+        rest: Any,
+        extra: Any,
+    ) -> Call:
+        weights = partial(_effective, eager, module, key=key, value=value, rest=rest)
+        own = weights(query, extra=extra)
+        return Call(
             module=module,
             forward=self.forwards[module],
-            weights=_effective(eager, module, query, key, value, rest, extra),
-            idle=_effective(eager, module, torch.zeros_like(query), key, value, rest, extra),
+            weights=own,
+            idle=weights(torch.zeros_like(query), extra=extra),
             value=value.detach(),
             output=output.detach(),
             key_heads=key.shape[1],
-            query_width=query.shape[-1],
-            capped=_is_capped(eager, module, query, key, value, rest, extra),
+            capped="softcap" in extra and not torch.equal(own, weights(query, extra={**extra, "softcap": None})),
         )
-        self.calls.append(call)
-        if number in self.overwrite:
-            rows, position = self.overwrite[number]
-            output = output.clone()
-            output[:, rows] = _repeated(value, output.shape[2])[:, :, position].unsqueeze(1)
-        return (torch.zeros_like(output) if self.silence else output), weights
 
 
 @torch.no_grad()
-def _effective(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> Tensor:
+def _effective(
+    eager: Any, module: nn.Module, query: Tensor, *, key: Tensor, value: Tensor, rest: Any, extra: Any
+) -> Tensor:
     """The weights of an attention, read off its output for values that are unit vectors. (1, H, Q, K)
 
     With a query of zeros only what is masked has no weight, however sharp the attention is.
     """
     K = value.shape[2]
     unit = torch.eye(K, dtype=value.dtype).expand(*value.shape[:2], K, K)
-    return eager(module, query, key, unit, *rest, **extra)[0].transpose(1, 2).detach()
-
-
-def _is_capped(eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any) -> bool:
-    """Whether the weights change when the soft cap is left out."""
-    if extra.get("softcap") is None:
-        return False
-    own = _effective(eager, module, query, key, value, rest, extra)
-    return not torch.equal(own, _effective(eager, module, query, key, value, rest, {**extra, "softcap": None}))
+    output: Tensor = eager(module, query, key, unit, *rest, **extra)[0]
+    return output.transpose(1, 2)
 
 
 def _repeated(value: Tensor, heads: int) -> Tensor:
@@ -119,21 +133,16 @@ def _repeated(value: Tensor, heads: int) -> Tensor:
 def recording(network: nn.Module, **how: Any) -> Iterator[Recorder]:
     """While it lasts, every eager attention function of transformers reports to the recorder."""
     recorder = Recorder(**how)
-    replaced = []
-    for name, module in list(sys.modules.items()):
-        eager = vars(module).get(EAGER) if name.startswith("transformers.") else None
-        if eager is not None:
-            replaced.append((module, eager))
-            setattr(module, EAGER, partial(recorder, eager))
     with ExitStack() as stack:
-        for part in network.modules():
+        for name, module in list(sys.modules.items()):
+            eager = vars(module).get(EAGER) if name.startswith("transformers.models.") else None
+            if eager is not None:
+                setattr(module, EAGER, partial(recorder, eager))
+                stack.callback(setattr, module, EAGER, eager)
+        for part in network.modules() if recorder.overwrite is None else ():
             handle = part.register_forward_pre_hook(lambda one, _args: recorder.forwards.update([one]))
             stack.callback(handle.remove)
-        try:
-            yield recorder
-        finally:
-            for module, eager in replaced:
-                setattr(module, EAGER, eager)
+        yield recorder
 
 
 class Reference:
