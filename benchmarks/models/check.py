@@ -47,7 +47,11 @@ QUANTITIES = ("alpha", "beta", "delta", ONE_ROW)
 OUTCOMES = ("right", "refused", "wrong", "traceback", "cannot be built")
 FAULTS = ("wrong", "traceback")
 
+SITES = ("first", "default")
+VISIBLE = 1e-2  # log-odds; an effect below it would hide mistakes
+
 Matrix = NDArray[np.float64]
+Probed = dict[str, dict[str, list[Matrix]]]  # by site and quantity, a matrix for each text
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Result:
     reason: str = ""
     acted: tuple[str, ...] = ()
     error: float | None = None  # the largest difference from the reference, where there are numbers
+    effect: float | None = None  # how far forcing moves the log-odds at most, at the site where it does so least
     detail: str = ""  # the traceback, for the JSON file
 
 
@@ -83,20 +88,36 @@ def _check(model_type: str, kind: str) -> Result:
         run_alone(network, kind, sentences)
     except Exception as error:
         return Result(model_type, kind, "cannot be built", sentence_of(error), detail=traceback.format_exc())
-    acted = acting(Reference(network, kind, sentences[0]))
     try:
-        ours = {site: probed(network, kind, sentences, site) for site in ("first", "default")}
+        acted = acting(Reference(network, kind, sentences[0]))
+    except Exception as error:
+        return Result(
+            model_type, kind, "traceback", f"the check fails: {place_of(error)}", detail=traceback.format_exc()
+        )
+    try:
+        ours = {site: probed(network, kind, sentences, site) for site in SITES}
     except KtiwprobeError as error:
         return Result(model_type, kind, "refused", str(error), acted)
     except Exception as error:
         return Result(model_type, kind, "traceback", place_of(error), acted, detail=traceback.format_exc())
+    return compared(Result(model_type, kind, "right", "", acted), network, sentences, ours)
+
+
+def compared(result: Result, network: Any, sentences: list[Sentence], ours: Probed) -> Result:
+    """The result after a comparison of our numbers with the reference."""
     try:
-        worst, where = largest_difference(network, kind, sentences, ours)
+        worst, where = largest_difference(network, result.kind, sentences, ours)
+        effect = smallest_effect(network, result.kind, sentences[0])
     except NoReferenceError as error:
-        return Result(model_type, kind, "wrong", f"numbers are printed, but {error}", acted)
+        return dataclasses.replace(result, outcome="wrong", reason=f"numbers are printed, but {error}")
+    except Exception as error:
+        why = f"the check fails: {place_of(error)}"
+        return dataclasses.replace(result, outcome="traceback", reason=why, detail=traceback.format_exc())
+    result = dataclasses.replace(result, error=worst, effect=effect)
     if where:
-        return Result(model_type, kind, "wrong", where, acted, worst)
-    return Result(model_type, kind, "right", "", acted, worst)
+        return dataclasses.replace(result, outcome="wrong", reason=where)
+    weak = f"in this network, forcing moves the log-odds by no more than {effect:.1g}"
+    return result if effect >= VISIBLE else dataclasses.replace(result, reason=weak)
 
 
 # the network and the texts
@@ -192,15 +213,21 @@ def wrapped(network: Any, kind: str, site: str | None) -> Any:
 # the comparison
 
 
-def largest_difference(
-    network: Any, kind: str, sentences: list[Sentence], ours: dict[str, dict[str, list[Matrix]]]
-) -> tuple[float, str]:
+def smallest_effect(network: Any, kind: str, sentence: Sentence) -> float:
+    """How far the reference's beta is from the unforced log-odds at most, at the site where that is least."""
+    reference = Reference(network, kind, sentence)
+    own = reference.log_odds(reference.logits).unsqueeze(-1)
+    sites = (reference.sites[0], reference.sites[-1])
+    return min(float((reference.beta(site) - own)[reference.cells(site)].abs().max()) for site in sites)
+
+
+def largest_difference(network: Any, kind: str, sentences: list[Sentence], ours: Probed) -> tuple[float, str]:
     """The largest difference from the reference, and a sentence about what is wrong: empty if nothing is."""
     worst = 0.0
     wrong: dict[tuple[str, str], tuple[float, str]] = {}
     for number, sentence in enumerate(sentences):
         reference = Reference(network, kind, sentence)
-        for site, calls in (("first", reference.sites[0]), ("default", reference.sites[-1])):
+        for site, calls in zip(SITES, (reference.sites[0], reference.sites[-1]), strict=True):
             cells = reference.cells(calls).numpy()
             expected = {
                 "alpha": reference.alpha(calls),

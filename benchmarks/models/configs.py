@@ -97,6 +97,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
         "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 48},
     },
+    "deepseek_v4": {"compress_rates": {"compressed_sparse_attention": 2, "heavily_compressed_attention": 4}},
     "esm": {"token_dropout": False, "vocab_list": None},
     "esmc": {"num_key_value_heads": HEADS},
     "falcon_h1": {"mamba_d_ssm": 64},
@@ -120,6 +121,12 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     "longformer": {"attention_window": WINDOW},
     "longt5": {"local_radius": WINDOW, "global_block_size": WINDOW},
     "mamba2": {"num_heads": 8, "head_dim": 8},
+    "minimax_m3_vl_text": {
+        "layer_types": ["full_attention", "minimax_m3_sparse"],
+        "mlp_layer_types": ["dense", "sparse"],
+        "index_block_size": 2,
+        "index_topk_blocks": 2,
+    },
     "minimax": {"block_size": WINDOW},
     "mobilebert": {"normalization_type": "layer_norm", "intra_bottleneck_size": HIDDEN},
     "mpnet": {"relative_attention_num_buckets": 32},
@@ -143,7 +150,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     "xmod": {"default_language": "en_XX"},
     "zamba": {"layers_block_type": SHARED, "num_hidden_layers": len(SHARED)},
     "zamba2": {"layers_block_type": SHARED, "num_hidden_layers": len(SHARED)},
-    "zaya": {"num_experts_per_tok": 1},
+    "zaya": {"num_experts_per_tok": 1, "layer_types": ["hybrid_sliding", "hybrid"]},
 }
 NO_GROUPS = ("zamba", "zamba2")  # as many keys as queries
 ASSISTANT = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2}
@@ -216,6 +223,8 @@ def _lists(cls: Any) -> dict[str, Any]:
     fields = _fields(cls)
     if "layer_types" not in fields or not kinds:
         return {}
+    if kinds == ["full_attention"] and "sliding_window" in fields:  # windows are off by default
+        kinds = ["sliding_attention", "full_attention"]
     others = [kind for kind in kinds if kind in NON_ATTENTION]
     attention = [kind for kind in kinds if kind not in NON_ATTENTION]
     layers = [*attention, *others] if others and attention else kinds * (2 if len(kinds) == 1 else 1)

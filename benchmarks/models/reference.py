@@ -233,6 +233,7 @@ class Reference:
             return torch.tensor([self._pooled()])
         return torch.arange(len(self.sentence.y))
 
+    @torch.enable_grad()
     def _pooled(self) -> int:
         """The position whose last state the classifier reads."""
         states: list[Tensor] = []
