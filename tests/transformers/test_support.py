@@ -28,6 +28,7 @@ MECHANISMS = [
     pytest.param("lfm2", "causal", "other mixing of rows", id="hybrid", marks=KNOWN),
     pytest.param("deepseek_v32", "causal", "top-3", id="sparse indexer", marks=KNOWN),
     pytest.param("bart", "seq2seq", "", id="encoder-decoder"),
+    pytest.param("gemma3n_text", "causal", "window 4", id="states whose first axis is not the batch", marks=KNOWN),
 ]
 
 
