@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
@@ -16,8 +15,8 @@ from pathlib import Path
 
 import torch
 import transformers
-from benchmarks.models.check import OUTCOMES, Result, check, pairs
-from benchmarks.models.page import write_page
+from benchmarks.models.check import FAULTS, Result, check, pairs
+from benchmarks.models.page import counts_of, page_of
 
 LIMIT = 120  # seconds for one pair
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -26,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 def work(sender: Connection, model_type: str, kind: str) -> None:
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    with open(os.devnull, "w") as nothing:
+    with Path(os.devnull).open("w") as nothing:  # what libraries print
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
     sender.send(check(model_type, kind))
@@ -61,35 +60,32 @@ def run(jobs: list[tuple[str, str]], workers: int) -> Iterator[Result]:
                 yield Result(*job, "traceback", f"not finished after {LIMIT} seconds")
 
 
-def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
     parser.add_argument("types", nargs="*", help="only these types, or TYPE/KIND; the page is then not written")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path, default=Path(tempfile.gettempdir()) / "ktiwprobe-models.json")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     jobs = [job for job in pairs() if not arguments.types or {job[0], "/".join(job)} & set(arguments.types)]
     start, results = time.monotonic(), []
     for result in run(jobs, arguments.workers):
         results.append(result)
-        if arguments.types or result.outcome in ("wrong", "traceback"):
-            print(
-                f"{result.outcome:15} {result.model_type} {result.kind}  {', '.join(result.acted)}  {result.reason}",
-                flush=True,
-            )
+        if arguments.types or result.outcome in FAULTS:
+            acted = ", ".join(result.acted)
+            print(f"{result.outcome:15} {result.model_type} {result.kind}  [{acted}]  {result.reason}", flush=True)
     results.sort(key=lambda result: (result.model_type, result.kind))
     arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
     if not arguments.types:
-        write_page(PAGE, results)
-    counts = Counter(result.outcome for result in results)
-    built = len(results) - counts["cannot be built"]
-    print(
-        f"{len(results)} pairs in {time.monotonic() - start:.0f} s; built {built}; "
-        + ", ".join(f"{name} {counts[name]}" for name in OUTCOMES)
-    )
-    print(f"share right of built: {counts['right'] / max(1, built):.1%}; details in {arguments.json}")
-    return 1 if counts["wrong"] or counts["traceback"] else 0
+        PAGE.write_text(page_of(results))
+    print(f"{time.monotonic() - start:.0f} seconds; details of every pair: {arguments.json}")
+    print(counts_of(results))
+    return 1 if any(result.outcome in FAULTS for result in results) else 0
 
 
 if __name__ == "__main__":

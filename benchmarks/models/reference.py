@@ -7,12 +7,12 @@ and the whole network runs again. The gate is a hook on the input embedding.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -43,13 +43,16 @@ class Call:
     module: nn.Module
     forward: int  # which forward pass of the module this call belongs to
     weights: Tensor  # (1, H, Q, K) what each position counts in the output, whatever the function calls its weights
-    seen: Tensor  # (Q, K) where rows may look
+    idle: Tensor  # (1, H, Q, K) the same for a query of zeros: 0 only where rows may not look
     value: Tensor  # (1, H or fewer, K, D)
     output: Tensor  # (1, Q, H, D)
-    mask: Tensor | None
     key_heads: int
-    query_width: int
-    extra: dict[str, Any] = field(default_factory=dict)
+    capped: bool  # whether a soft cap changes the weights
+
+    @property
+    def seen(self) -> Tensor:
+        """Where rows may look. (Q, K)"""
+        return self.idle[0].gt(0).any(0)
 
 
 Site = list[int]
@@ -62,41 +65,54 @@ class Recorder:
 
     calls: list[Call] = field(default_factory=list)
     forwards: Counter[nn.Module] = field(default_factory=Counter)
-    overwrite: dict[int, tuple[Tensor, int]] = field(default_factory=dict)  # call -> rows, position
-    nudge: tuple[int, int] | None = None  # call, row whose output is moved
+    overwrite: dict[int, tuple[Tensor, int]] | None = None  # call -> rows, position; None: the pass is recorded
     silence: bool = False  # all outputs are 0
+    count: int = 0
 
     def __call__(
         self, eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **extra: Any
-    ):
+    ) -> tuple[Tensor, Any]:
+        """Eager attention, recorded or changed."""
         output, weights = eager(module, query, key, value, *rest, **extra)
-        number = len(self.calls)
-        call = Call(
-            module=module,
-            forward=self.forwards[module],
-            weights=_effective(eager, module, query, key, value, rest, extra),
-            seen=_effective(eager, module, torch.zeros_like(query), key, value, rest, extra)[0].gt(0).any(0),
-            value=value.detach(),
-            output=output.detach(),
-            mask=rest[0] if rest else extra.get("attention_mask"),
-            key_heads=key.shape[1],
-            query_width=query.shape[-1],
-            extra={name: one for name, one in extra.items() if one is not None},
-        )
-        self.calls.append(call)
-        if number in self.overwrite:
-            rows, position = self.overwrite[number]
+        if self.silence:
+            return torch.zeros_like(output), weights
+        if self.overwrite is None:
+            self.calls.append(self._call(eager, module, query, key, value, output, rest, extra))
+        elif self.count in self.overwrite:
+            rows, position = self.overwrite[self.count]
             output = output.clone()
             output[:, rows] = _repeated(value, output.shape[2])[:, :, position].unsqueeze(1)
-        if self.nudge is not None and self.nudge[0] == number:
-            output = output.clone()
-            output[:, self.nudge[1]] += 1
-        return (torch.zeros_like(output) if self.silence else output), weights
+        self.count += 1
+        return output, weights
+
+    def _call(
+        self,
+        eager: Any,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        output: Tensor,
+        rest: Any,
+        extra: Any,
+    ) -> Call:
+        weights = partial(_effective, eager, module, key=key, value=value, rest=rest)
+        own = weights(query, extra=extra)
+        return Call(
+            module=module,
+            forward=self.forwards[module],
+            weights=own,
+            idle=weights(torch.zeros_like(query), extra=extra),
+            value=value.detach(),
+            output=output.detach(),
+            key_heads=key.shape[1],
+            capped="softcap" in extra and not torch.equal(own, weights(query, extra={**extra, "softcap": None})),
+        )
 
 
 @torch.no_grad()
 def _effective(
-    eager: Any, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, rest: Any, extra: Any
+    eager: Any, module: nn.Module, query: Tensor, *, key: Tensor, value: Tensor, rest: Any, extra: Any
 ) -> Tensor:
     """The weights of an attention, read off its output for values that are unit vectors. (1, H, Q, K)
 
@@ -104,7 +120,8 @@ def _effective(
     """
     K = value.shape[2]
     unit = torch.eye(K, dtype=value.dtype).expand(*value.shape[:2], K, K)
-    return eager(module, query, key, unit, *rest, **extra)[0].transpose(1, 2).detach()
+    output: Tensor = eager(module, query, key, unit, *rest, **extra)[0]
+    return output.transpose(1, 2)
 
 
 def _repeated(value: Tensor, heads: int) -> Tensor:
@@ -116,21 +133,16 @@ def _repeated(value: Tensor, heads: int) -> Tensor:
 def recording(network: nn.Module, **how: Any) -> Iterator[Recorder]:
     """While it lasts, every eager attention function of transformers reports to the recorder."""
     recorder = Recorder(**how)
-    replaced = []
-    for name, module in list(sys.modules.items()):
-        eager = vars(module).get(EAGER) if name.startswith("transformers.") else None
-        if eager is not None:
-            replaced.append((module, eager))
-            setattr(module, EAGER, functools.partial(recorder, eager))
     with ExitStack() as stack:
-        for part in network.modules():
+        for name, module in list(sys.modules.items()):
+            eager = vars(module).get(EAGER) if name.startswith("transformers.models.") else None
+            if eager is not None:
+                setattr(module, EAGER, partial(recorder, eager))
+                stack.callback(setattr, module, EAGER, eager)
+        for part in network.modules() if recorder.overwrite is None else ():
             handle = part.register_forward_pre_hook(lambda one, _args: recorder.forwards.update([one]))
             stack.callback(handle.remove)
-        try:
-            yield recorder
-        finally:
-            for module, eager in replaced:
-                setattr(module, EAGER, eager)
+        yield recorder
 
 
 class Reference:
@@ -138,12 +150,26 @@ class Reference:
 
     def __init__(self, network: Any, kind: str, sentence: Sentence) -> None:
         self.network, self.kind, self.sentence = network, kind, sentence
-        with torch.no_grad(), recording(network) as recorder:
-            self.logits = self.run()
-        self.calls = recorder.calls
-        self._check_calls()
-        self.sites = self._sites()
-        self.queries = self._queries()
+
+    def of(self, sentence: Sentence) -> Reference:
+        """The same of another sentence."""
+        return Reference(self.network, self.kind, sentence)
+
+    @cached_property
+    def _pass(self) -> tuple[Tensor, list[Call]]:
+        with torch.no_grad(), recording(self.network) as recorder:
+            logits = self.run()
+        return logits, recorder.calls
+
+    @property
+    def logits(self) -> Tensor:
+        """Of an untouched pass. (T, V)"""
+        return self._pass[0]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call of an untouched pass."""
+        return self._pass[1]
 
     # the network
 
@@ -173,6 +199,7 @@ class Reference:
     # where it attends
 
     def _check_calls(self) -> None:
+        """Refuse a network whose attention is not a weighted sum of values."""
         if not self.calls:
             raise NoReferenceError("its eager attention function is never called")
         for call in self.calls:
@@ -182,8 +209,10 @@ class Reference:
             ):
                 raise NoReferenceError("the output of its eager attention is not weights times values")
 
-    def _sites(self) -> list[Site]:
+    @cached_property
+    def sites(self) -> list[Site]:
         """The sites that look from outputs at inputs, in the order of the pass."""
+        self._check_calls()
         L, T = len(self.sentence.x), len(self.sentence.y)
         Q = T if self.kind == "seq2seq" else L
         groups: dict[tuple[nn.Module, int], Site] = {}
@@ -195,7 +224,8 @@ class Reference:
             raise NoReferenceError(f"no attention looks from {Q} rows at {L} inputs, only {shapes}")
         return list(groups.values())
 
-    def _queries(self) -> Tensor:
+    @cached_property
+    def queries(self) -> Tensor:
         """The rows of the attention that are outputs. (T,)"""
         if self.kind == "masked":
             return self.outputs
@@ -203,6 +233,7 @@ class Reference:
             return torch.tensor([self._pooled()])
         return torch.arange(len(self.sentence.y))
 
+    @torch.enable_grad()
     def _pooled(self) -> int:
         """The position whose last state the classifier reads."""
         states: list[Tensor] = []
