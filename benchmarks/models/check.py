@@ -228,7 +228,7 @@ def largest_difference(network: Any, kind: str, sentences: list[Sentence], ours:
     for number, sentence in enumerate(sentences):
         reference = Reference(network, kind, sentence)
         for site, calls in zip(SITES, (reference.sites[0], reference.sites[-1]), strict=True):
-            cells = reference.cells(calls).numpy()
+            some, every = (reference.cells(calls, every_head=every).numpy() for every in (False, True))
             expected = {
                 "alpha": reference.alpha(calls),
                 "beta": reference.beta(calls).unsqueeze(0),
@@ -237,6 +237,7 @@ def largest_difference(network: Any, kind: str, sentences: list[Sentence], ours:
             if number == ONE_ROW_TEXT:  # a pass for each cell
                 expected[ONE_ROW] = reference.beta_one_row(calls).unsqueeze(0)
             for quantity, values in expected.items():
+                cells = some if quantity in ("alpha", "delta") else every
                 size, why = compare(ours[site][quantity][number], values.detach().double().numpy(), cells)
                 worst = max(worst, size)
                 key = quantity, site

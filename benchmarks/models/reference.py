@@ -2,7 +2,7 @@
 
 Nothing here comes from the plugin under test. A pass records every call of the `eager_attention_forward` that stands
 beside the network's classes. Forcing overwrites rows of the output of one call with the value vector of one position,
-and the whole network runs again. The gate is a hook on the input embedding.
+and the whole network runs again. The gate scales what a look-up of the input ids in any table gives.
 """
 
 from __future__ import annotations
@@ -259,18 +259,21 @@ class Reference:
 
     # the quantities
 
-    def cells(self, site: Site) -> Tensor:
-        """Where each output may look: a query of zeros gives it weight there. (T, L)"""
-        return torch.stack([self.calls[number].seen for number in site]).any(0)[self.queries]
+    def cells(self, site: Site, *, every_head: bool = False) -> Tensor:
+        """Where each output may look with any head, or with every head: a query of zeros gives weight there. (T, L)"""
+        seen = torch.cat([self.calls[number].idle[0].gt(0) for number in site])[:, self.queries]
+        return seen.all(0) if every_head else seen.any(0)
 
     def alpha(self, site: Site) -> Tensor:
-        """(S, T, L), S the heads of the site"""
-        return torch.cat([self.calls[number].weights[0] for number in site])[:, self.queries]
+        """(S, T, L), S the heads of the site; calls with the same weights, for parts of the values, count once"""
+        weights = [self.calls[number].weights[0] for number in site]
+        different = [one for i, one in enumerate(weights) if not any(torch.equal(one, other) for other in weights[:i])]
+        return torch.cat(different)[:, self.queries]
 
     @torch.no_grad()
     def beta(self, site: Site) -> Tensor:
         """Log-odds of y_t if all outputs that may look at l look at l alone. (T, L)"""
-        cells, columns = self.cells(site), []
+        cells, columns = self.cells(site, every_head=True), []
         for position in range(cells.shape[1]):
             rows = self.queries[cells[:, position]]
             with recording(self.network, overwrite=dict.fromkeys(site, (rows, position))):
@@ -280,7 +283,7 @@ class Reference:
     @torch.no_grad()
     def beta_one_row(self, site: Site) -> Tensor:
         """Log-odds of y_t if its row alone looks at l alone, and all other rows as they do. (T, L)"""
-        cells = self.cells(site)
+        cells = self.cells(site, every_head=True)
         found = torch.full(cells.shape, torch.nan)
         for t, position in cells.nonzero().tolist():
             with recording(self.network, overwrite=dict.fromkeys(site, (self.queries[t : t + 1], position))):
@@ -288,26 +291,25 @@ class Reference:
         return found
 
     def delta(self) -> Tensor:
-        """d log p(y_t) / d gate_l, where gate_l scales the input embedding of position l. (T, L)"""
+        """d log p(y_t) / d gate_l, where gate_l scales whatever is looked up for the input at position l. (T, L)"""
         gate = torch.ones(len(self.sentence.x), requires_grad=True)
-        with gated(self.network, gate, encoder=self.kind == "seq2seq"), torch.enable_grad():
+        with gated(self.sentence.x, gate), torch.enable_grad():
             log_p = self.run().log_softmax(-1).gather(-1, self.sentence.y.unsqueeze(-1)).squeeze(-1)
             rows = [torch.autograd.grad(one, gate, retain_graph=True)[0] for one in log_p]
         return torch.stack(rows)
 
 
 @contextmanager
-def gated(network: Any, gate: Tensor, *, encoder: bool) -> Iterator[None]:
-    """While it lasts, the input embedding of each position is scaled by `gate`; of a seq2seq only in its encoder."""
-    reader = network.get_encoder() if encoder else network
-    inside = [not encoder]
+def gated(x: Tensor, gate: Tensor) -> Iterator[None]:
+    """While it lasts, the rows that the ids `x` have in any table of embeddings are scaled by `gate`."""
+    look_up = nn.functional.embedding
 
-    def scale(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
-        return output * gate.to(output.dtype).unsqueeze(-1) if inside[0] else None
+    def scaled(ids: Tensor, *rest: Any, **extra: Any) -> Tensor:
+        rows = look_up(ids, *rest, **extra)
+        return rows * gate.to(rows.dtype).unsqueeze(-1) if torch.equal(ids.flatten(), x) else rows
 
-    with ExitStack() as stack:
-        stack.callback(reader.get_input_embeddings().register_forward_hook(scale).remove)
-        if encoder:
-            stack.callback(reader.register_forward_pre_hook(lambda *_: inside.__setitem__(0, True)).remove)
-            stack.callback(reader.register_forward_hook(lambda *_: inside.__setitem__(0, False)).remove)
+    nn.functional.embedding = scaled
+    try:
         yield
+    finally:
+        nn.functional.embedding = look_up

@@ -22,11 +22,11 @@ LOGITS = 4  # values that one logit takes at most: itself, copies and temporarie
 STATES = 16  # values that one unit of a state takes at most, the inner layer of a block included
 
 
-def beta_of(model: HfModel, batch: Batch) -> Tensor:
-    """Log-odds of y_t if only l is attended at the model's sites. (B, T, L)"""
+def beta_of(model: HfModel, batch: Batch, *, fold: bool = True) -> Tensor:
+    """Log-odds of y_t if only l is attended at the model's sites; with `fold` only what follows runs again. (B, T, L)"""
     most = copies_at_once(part(batch, 0, 1), values=values_of(model, batch), megabytes=model.options.memory)
     pieces = [part(batch, *ends) for ends in _pieces(batch, most)]
-    columns, masks = zip(*(_beta(model, piece, max(1, most // len(piece.x))) for piece in pieces), strict=True)
+    columns, masks = zip(*(_beta(model, piece, max(1, most // len(piece.x)), fold) for piece in pieces), strict=True)
     several = any(mask.dim() == 4 for mask in masks)
     sites = (-1, len(model.sites), -1, -1)
     model.note(batch, torch.cat([by_site(mask).expand(sites) if several else mask for mask in masks]))
@@ -61,12 +61,13 @@ def part(batch: Batch, start: int, end: int) -> Batch:
     return Batch(*(getattr(batch, field.name)[start:end] for field in fields(Batch)))
 
 
-def _beta(model: HfModel, batch: Batch, at_once: int) -> tuple[Tensor, Tensor]:
+def _beta(model: HfModel, batch: Batch, at_once: int, fold: bool) -> tuple[Tensor, Tensor]:
     """beta of a few sentences, and where their rows may look."""
     (B, T), L = batch.y.shape, batch.x.shape[1]
     single = model.forces_one_row(batch)
     state = model.read(batch)
     memory, watch = remember(model.network, model.forces(batch, None), lambda: model.logits(batch, state=state), size=B)
+    memory = memory if fold else {}
     seen = model.seen(batch, watch)
     model.note(batch, seen)
     jobs = torch.arange(T * L if single else L, device=batch.x.device)

@@ -20,7 +20,7 @@ from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
 from ktiwprobe.probing import evaluating
 from ktiwprobe.scoring import nll_of_logits
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
-from ktiwprobe_transformers.faithful import check_faithful, rows_mix
+from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
 from ktiwprobe_transformers.loading import quiet
 from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network, shapes_alone
@@ -78,6 +78,7 @@ class HfModel(TorchModel):
         self.sinks = False  # whether rows of alpha may sum to less than 1
         self._noted: tuple[Batch, Tensor] | None = None  # where the rows of the last batch could look
         self._mixes: bool | None = None  # whether rows meet again after the site, once it was measured
+        self._folds: bool | None = None  # whether beta may leave out what comes before the site, once it was measured
         self._embeddings: list[nn.Module] | None = None  # in which input ids are looked up, once it was measured
         self.layers = self._find_layers()
         self.places: list[Place] = []
@@ -263,7 +264,7 @@ class HfModel(TorchModel):
 
     def check_faithful(self, batch: Batch, *, forcing: bool) -> None:
         """Refuse a network whose numbers would not be its own; see faithful.py."""
-        check_faithful(self, batch, forcing=forcing)
+        check_faithful(self, batch)
 
     def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
         """Mean -log p over the real outputs."""
@@ -273,8 +274,13 @@ class HfModel(TorchModel):
 
     @torch.no_grad()
     def beta(self, batch: Batch) -> Tensor:
-        """Log-odds of y_t with the chosen sites on l alone, without running again what comes before them. (B, T, L)"""
-        return beta_of(self, batch)
+        """Log-odds of y_t with the chosen sites on l alone, without running again what comes before them. (B, T, L)
+
+        Where that is not exact, which is measured on the first batch, the whole network runs again.
+        """
+        if self._folds is None:
+            self._folds = folds_exactly(self, batch)
+        return beta_of(self, batch, fold=self._folds)
 
     def attention_parameters(self) -> list[nn.Parameter]:
         """The weights that matter only through where the site looks; parts of others are held by a gradient mask."""

@@ -11,24 +11,21 @@ from benchmarks.models import check, mechanisms, page
 from benchmarks.models.__main__ import run
 from benchmarks.models.reference import Reference
 
-UNTIL_FIXED = "known to be wrong or refused until the guards of the Hugging Face plugin land"
-KNOWN = pytest.mark.xfail(strict=True, reason=UNTIL_FIXED)
-
 MECHANISMS = [
     pytest.param("llama", "causal", "grouped queries", id="grouped queries"),
     pytest.param("gemma2", "causal", "soft cap", id="soft caps"),
-    pytest.param("mistral", "causal", "window 4", id="windows", marks=KNOWN),
-    pytest.param("modernbert", "masked", "window ±2", id="two-way windows", marks=KNOWN),
-    pytest.param("llama4_text", "causal", "chunk 4", id="chunks", marks=KNOWN),
-    pytest.param("gpt_oss", "causal", "sink", id="sinks", marks=KNOWN),
+    pytest.param("mistral", "causal", "window 4", id="windows"),
+    pytest.param("modernbert", "masked", "window ±2", id="two-way windows"),
+    pytest.param("llama4_text", "causal", "chunk 4", id="chunks"),
+    pytest.param("gpt_oss", "causal", "sink", id="sinks"),
     pytest.param("t5", "seq2seq", "position bias", id="relative bias"),
     pytest.param("albert", "classifier", "tied layers", id="tied layers"),
     pytest.param("deepseek_v3", "causal", "latent keys and values", id="latent attention"),
     pytest.param("qwen3", "causal", "QK norm", id="QK norm"),
-    pytest.param("lfm2", "causal", "other mixing of rows", id="hybrid", marks=KNOWN),
-    pytest.param("deepseek_v32", "causal", "top-3", id="sparse indexer", marks=KNOWN),
+    pytest.param("lfm2", "causal", "other mixing of rows", id="hybrid"),
+    pytest.param("deepseek_v32", "causal", "top-3", id="sparse indexer"),
     pytest.param("bart", "seq2seq", "", id="encoder-decoder"),
-    pytest.param("gemma3n_text", "causal", "window 4", id="states whose first axis is not the batch", marks=KNOWN),
+    pytest.param("gemma3n_text", "causal", "window 4", id="states whose first axis is not the batch"),
 ]
 
 
@@ -41,7 +38,6 @@ def test_one_type_for_each_mechanism_is_right(model_type: str, kind: str, mechan
 
 
 @pytest.mark.slow
-@KNOWN
 def test_no_pair_is_wrong_and_none_ends_in_a_traceback() -> None:
     """Every (type, kind) that transformers maps is right, refused, or cannot be built."""
     results = list(run(check.pairs(), workers=2))
