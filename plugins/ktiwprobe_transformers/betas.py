@@ -14,6 +14,7 @@ from ktiwprobe.attend import by_site
 from ktiwprobe.probes import log_odds
 from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
 from ktiwprobe_transformers.forcing import Force, watching
+from ktiwprobe_transformers.lengths import in_order
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
@@ -23,14 +24,31 @@ STATES = 16  # values that one unit of a state takes at most, the inner layer of
 
 
 def beta_of(model: HfModel, batch: Batch, *, fold: bool = True) -> Tensor:
-    """Log-odds of y_t if only l is attended at the model's sites; with `fold` only what follows runs again. (B, T, L)"""
+    """Log-odds of y_t if only l is attended at the model's sites. (B, T, L)
+
+    With `fold` only what follows the sites runs again.
+    """
+    if not model.reads_alone(batch):
+        scores, seen = _in_pieces(model, batch, fold)
+    if model.reads_alone(batch):  # perhaps it was seen only now
+
+        def run(part: Batch, _rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            scores, seen = _in_pieces(model, part, fold)
+            return part.y.unsqueeze(-1), scores, seen
+
+        _, scores, seen = in_order(model, batch, run)
+    model.note(batch, seen)
+    return scores
+
+
+def _in_pieces(model: HfModel, batch: Batch, fold: bool) -> tuple[Tensor, Tensor]:
+    """beta, and where rows may look, a few sentences at a time."""
     most = copies_at_once(part(batch, 0, 1), values=values_of(model, batch), megabytes=model.options.memory)
     pieces = [part(batch, *ends) for ends in _pieces(batch, most)]
     columns, masks = zip(*(_beta(model, piece, max(1, most // len(piece.x)), fold) for piece in pieces), strict=True)
     several = any(mask.dim() == 4 for mask in masks)
     sites = (-1, len(model.sites), -1, -1)
-    model.note(batch, torch.cat([by_site(mask).expand(sites) if several else mask for mask in masks]))
-    return torch.cat(columns)
+    return torch.cat(columns), torch.cat([by_site(mask).expand(sites) if several else mask for mask in masks])
 
 
 def _pieces(batch: Batch, most: int) -> Iterator[tuple[int, int]]:
@@ -68,6 +86,7 @@ def _beta(model: HfModel, batch: Batch, at_once: int, fold: bool) -> tuple[Tenso
     state = model.read(batch)
     memory, watch = remember(model.network, model.forces(batch, None), lambda: model.logits(batch, state=state), size=B)
     memory = memory if fold else {}
+    model.reads_alone(batch, watch)
     seen = model.seen(batch, watch)
     model.note(batch, seen)
     jobs = torch.arange(T * L if single else L, device=batch.x.device)

@@ -5,7 +5,8 @@
   its weights times its values.
 
 Two more things are measured, not refused: whether the fast way to beta gives what passes of the whole network give, and
-whether rows meet again after the site, by moving one row's output there. That each site obeys and that the gate scales the input embedding alone is measured by the core, for every model.
+whether rows meet again after the site, by moving one row's output there. That each site obeys and that the gate scales
+the input embedding alone is measured by the core, for every model.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def few(model: HfModel, batch: Batch, most: int | None = None) -> Batch:
 
 def check_outputs(model: HfModel, batch: Batch) -> None:
     """Padded and alone, as it is and under our attention: the same outputs."""
+    if model.reads_alone(batch):
+        batch = alone_of(model, batch)
     own = model.logits(batch)
     alone = model.logits(alone_of(model, batch))[0]
     gap = difference(own[-1, : len(alone)][batch.y_mask[-1, : len(alone)]], alone[batch.y_mask[-1, : len(alone)]])

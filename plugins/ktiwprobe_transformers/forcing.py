@@ -81,6 +81,7 @@ class Watch:
     turns: Counter[nn.Module] = field(default_factory=Counter)
     used: dict[Key, Tensor] = field(default_factory=dict)  # (B, heads, T, L)
     seen: dict[Key, Tensor] = field(default_factory=dict)  # (B, heads or 1, T, L): where rows may look
+    masks: dict[int, Tensor] = field(default_factory=dict)  # those that calls were given, each once, by address
 
 
 _watch: ContextVar[Watch | None] = ContextVar("ktiwprobe_watch", default=None)
@@ -154,6 +155,8 @@ def _attend(watch: Watch, eager: Attention, given: tuple[Any, ...], rest: dict[s
     module, query, key, value, attention_mask = given
     place = (module, watch.turns[module])
     watch.turns[module] += 1
+    if attention_mask is not None:
+        watch.masks.setdefault(attention_mask.data_ptr(), attention_mask)
     force = watch.forces.get(place)
     if force is None:
         output, weights = own_output, own = eager(*given, **rest)

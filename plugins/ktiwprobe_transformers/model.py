@@ -22,6 +22,7 @@ from ktiwprobe.scoring import nll_of_logits
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
+from ktiwprobe_transformers.lengths import depend_on_text, is_padded, trace_by_length
 from ktiwprobe_transformers.loading import quiet
 from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network, shapes_alone
 from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
@@ -78,6 +79,7 @@ class HfModel(TorchModel):
         self.sinks = False  # whether rows of alpha may sum to less than 1
         self._noted: tuple[Batch, Tensor] | None = None  # where the rows of the last batch could look
         self._mixes: bool | None = None  # whether rows meet again after the site, once it was measured
+        self._alone = False  # whether padding shows
         self._folds: bool | None = None  # whether beta may leave out what comes before the site, once it was measured
         self._embeddings: list[nn.Module] | None = None  # in which input ids are looked up, once it was measured
         self.layers = self._find_layers()
@@ -176,9 +178,8 @@ class HfModel(TorchModel):
         (B, T, L) or, where the chosen sites differ, (B, S, T, L).
         """
         if self._noted is None or self._noted[0] is not batch:
-            with evaluating(self.network), watching(self.network, self.forces(batch, None)) as watch:
-                self.logits(batch)
-            self.note(batch, self.seen(batch, watch))
+            with evaluating(self.network):
+                self.trace(batch)
         return self._noted[1]  # type: ignore[index]
 
     def seen(self, batch: Batch, watch: Watch) -> Tensor:
@@ -237,15 +238,25 @@ class HfModel(TorchModel):
         self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
     ) -> Trace:
         """Run on `batch` under `attend`; with `rows=single`, each output in a pass in which only its row is forced."""
+        if self.reads_alone(batch):
+            return trace_by_length(self, batch, attend, gate)
         if attend is not None and self.forces_one_row(batch):
             return one_row_at_a_time(self, batch, attend, gate)
         with watching(self.network, self.forces(batch, attend)) as watch:
             logits = self.logits(batch, gate=gate, state=state)
+        if self.reads_alone(batch, watch):
+            return trace_by_length(self, batch, attend, gate)
         if attend is None:
             self.note(batch, self.seen(batch, watch))
         elif len(self.places) > 1:
             self.check_unmoved(batch, batch, watch)
         return Trace(logits, self.used(watch))
+
+    def reads_alone(self, batch: Batch, watch: Watch | None = None) -> bool:
+        """Whether sentences of different lengths must not be read together: seen from the masks of a pass, for good."""
+        if watch is not None and not self._alone and is_padded(batch):
+            self._alone = depend_on_text(watch.masks.values(), batch)
+        return self._alone and is_padded(batch)
 
     def used(self, watch: Watch) -> Tensor:
         """The weights of the chosen sites in a pass. (B, S, T, L)"""

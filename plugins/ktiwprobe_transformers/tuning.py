@@ -66,9 +66,9 @@ def _masked(free: Tensor, gradient: Tensor) -> Tensor:
 def _gradients(model: HfModel, parameters: list[nn.Parameter], attend: Tensor | None) -> tuple[Tensor | None, ...]:
     """How a sum of logits, each with a weight of its own, depends on `parameters` under an attention."""
     with torch.enable_grad(), evaluating(model.network):
-        logits = model.trace(model.tiny(), attend=attend).logits
-        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)  # type: ignore[union-attr]
-        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)  # type: ignore[operator]
+        logits: Any = model.trace(model.tiny(), attend=attend).logits
+        weights = torch.linspace(0.5, 1.5, logits.numel(), device=logits.device).view_as(logits)
+        return torch.autograd.grad((logits * weights).sum(), parameters, allow_unused=True)
 
 
 def slower(model: HfModel, parameters: Iterable[nn.Parameter], *, lr: float, share: float) -> list[dict[str, Any]]:
