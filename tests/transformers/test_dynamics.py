@@ -71,7 +71,7 @@ def test_every_head_is_compared_as_agree_does(claim, tmp_path):
     assert set(result.figures) == {"agreement", "gold", "heads-beta", "heads-beta-uf"}
     (row,) = [row for row in result.details if (row["seed"], row["site"]) == (0, "cross:1.h1")]
     learned = {name.rpartition("-s")[2]: name for name in report.runs if "uniform" not in name}
-    for key, name in (("beta", learned["1"]), ("beta-uf", learned["1"].replace("-s1", "-uniform-s1"))):
+    for key, name in (("beta-hat", learned["1"]), ("beta-uf", learned["1"].replace("-s1", "-uniform-s1"))):
         found = agree(f"{learned['0']}:alpha[cross:1.h1]@best", f"{name}:beta@max", runs=tmp_path / "runs")
         assert row[f"A(alpha, {key})"] == pytest.approx(found.value)
         assert row["chance"] == pytest.approx(found.baseline, rel=0.1)

@@ -44,7 +44,7 @@ def command(u: str, v: str, metric: str, form: str, quiet: bool, **places: Any) 
     ktiwprobe agree --u alpha --v beta-uf --metric kendall
     ktiwprobe agree --u delta --v beta --metric agreement:abs=true
     ktiwprobe agree --u alpha --v gold --metric aer --format json
-    ktiwprobe agree --u lstm-seq2seq-s0:alpha --v other-tokenizer-s0:alpha --level word
+    ktiwprobe agree --u model-s0:alpha --v other-tokenizer-s0:alpha --level word
     """
     from ktiwprobe.address import agree
     from ktiwprobe.cli.progress import make_progress
