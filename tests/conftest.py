@@ -6,6 +6,7 @@ tiny_run        a finished run of tiny-model on tiny-task, seed 0, 30 steps, che
 tiny_corpus     the corpus of tiny-task
 run_tiny        trains tiny-model below tmp_path, as it is told
 data_folder     a folder of tiny data sets in the layout of the real ones, and a cache of its own, for this process
+old_runs        a copy of the runs that version 0.1.0 wrote (tests/fixtures/runs-0.1.0), their paths filled in
 installed_tiny  tests/tiny.py as an installed plugin, for this process and those it starts
 """
 
@@ -84,3 +85,13 @@ def data_folder(_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("KTIWPROBE_DATA", str(_data))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return _data
+
+
+@pytest.fixture
+def old_runs(tmp_path: Path) -> Path:
+    """Runs of version 0.1.0, which the test may do anything to."""
+    folder = tmp_path / "runs-0.1.0"
+    shutil.copytree(Path(__file__).parent / "fixtures" / "runs-0.1.0", folder)
+    for record in folder.glob("runs/*/*/run.json"):
+        record.write_text(record.read_text().replace("{FIXTURES}", str(folder)))
+    return folder / "runs"

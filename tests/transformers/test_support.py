@@ -25,6 +25,7 @@ MECHANISMS = [
     pytest.param("lfm2", "causal", "other mixing of rows", id="hybrid"),
     pytest.param("deepseek_v32", "causal", "top-3", id="sparse indexer"),
     pytest.param("bart", "seq2seq", "", id="encoder-decoder"),
+    pytest.param("diffllama", "causal", "", id="two calls a layer"),
     pytest.param("gemma3n_text", "causal", "window 4", id="states whose first axis is not the batch"),
 ]
 
