@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.models.configs import tiny_config
 from click.testing import CliRunner
 
 import hf_tiny
@@ -127,6 +128,25 @@ def test_ls_sites_shows_layers_and_heads(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     rows = [row for row in json.loads(result.output) if row["model"] == "hf-classifier"]
     assert [(row["site"], row["heads"], row["chosen"]) for row in rows] == [("self:0", 4, ""), ("self:1", 4, "yes")]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kind", "sites"),
+    [
+        ("t5", "seq2seq", ["enc:0", "enc:1", "self:0", "cross:0", "self:1", "cross:1"]),
+        ("mixtral", "causal", ["self:0", "self:1"]),
+        ("lfm2", "causal", ["self:0"]),
+        ("deepseek_v3", "causal", ["self:0", "self:1"]),
+        ("deepseek_v32", "causal", ["self:0", "self:1"]),
+    ],
+)
+def test_ls_sites_of_networks_that_read_values(tmp_path: Path, model_type: str, kind: str, sites: list[str]) -> None:
+    """Experts, position buckets and indices depend on values, which a network without weights has not."""
+    tiny_config(model_type, kind).save_pretrained(tmp_path)
+    result = CliRunner().invoke(main, ["ls", "sites", "-o", f"path={tmp_path}", "--json"])
+    assert result.exit_code == 0, result.output
+    name = "hf-seq2seq" if kind == "seq2seq" else "hf-causal-lm"
+    assert [row["site"] for row in json.loads(result.output) if row["model"] == name] == sites
 
 
 def fails(says: str, **options: Any) -> None:
