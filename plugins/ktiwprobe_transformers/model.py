@@ -5,14 +5,13 @@ A model of a kind says how it runs (`logits`) and which of its queries are outpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
@@ -22,6 +21,7 @@ from ktiwprobe.scoring import nll_of_logits
 from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
+from ktiwprobe_transformers.gating import embeddings_of_ids, gated
 from ktiwprobe_transformers.lengths import depend_on_text, is_padded, trace_by_length
 from ktiwprobe_transformers.loading import quiet
 from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network, shapes_alone
@@ -350,41 +350,3 @@ class HfModel(TorchModel):
         if not calls[0].weights.is_meta:  # a learned sink takes weight from every row
             self.sinks = any(bool((call.weights.sum(-1) < 1 - FULL).any()) for call in calls)
         return find_layers(calls, outputs=self.outputs)
-
-
-@torch.no_grad()
-def embeddings_of_ids(model: HfModel) -> list[nn.Module]:
-    """The tables that the network looks its input ids up in: one, or one more for each layer."""
-    batch = model.tiny()
-    tables: dict[nn.Module, None] = {}
-
-    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
-        ids = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
-        if ids is None or ids.shape != batch.x.shape or not torch.equal(ids, batch.x):
-            return
-        # Some tables of positions are given the ids too, and read nothing but their shape.
-        words = F.embedding(ids, module.weight)  # type: ignore[arg-type]
-        if output.shape == words.shape and (F.cosine_similarity(output, words, dim=-1) > 0.999).all():
-            tables[module] = None
-
-    with ExitStack() as stack:
-        for module in model.network.modules():
-            if isinstance(module, nn.Embedding):
-                stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
-        stack.enter_context(quiet())
-        stack.enter_context(evaluating(model.network))
-        stack.enter_context(watching(model.network))  # by itself, even while another pass is watched
-        model.logits(batch)
-    return list(tables)
-
-
-@contextmanager
-def gated(embeddings: Iterable[nn.Module], gate: Tensor | None) -> Iterator[None]:
-    """While it lasts, what `embeddings` give for each input position is scaled by `gate` (B, L)."""
-    with ExitStack() as stack:
-        if gate is not None:
-            scale = gate.unsqueeze(-1)
-            for embedding in embeddings:
-                hook = embedding.register_forward_hook(lambda _module, _args, output: output * scale.to(output.dtype))
-                stack.callback(hook.remove)
-        yield
