@@ -13,7 +13,7 @@ from ktiwprobe import Batch, Trace
 from ktiwprobe.attend import by_site
 from ktiwprobe.probes import log_odds
 from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
-from ktiwprobe_transformers.forcing import Force, watching
+from ktiwprobe_transformers.forcing import Force, four_dimensions, watching
 from ktiwprobe_transformers.lengths import in_order
 
 if TYPE_CHECKING:
@@ -107,9 +107,17 @@ def _scores(model: HfModel, batch: Batch, state: Any, memory: Memory, places: Te
         forces = {key: at_one_row(force, outputs.repeat_interleave(B)) for key, force in forces.items()}
     with recalled(memory, B, count), watching(model.network, forces) as watch:
         logits = model.logits(many, state=copied(state, B, count))
-    if outputs is None and len(model.places) > 1:
-        model.check_unmoved(many, batch, watch)
+    if len(model.places) > 1:
+        own = at_each_site(model, batch).repeat(count, 1, 1, 1)
+        if outputs is not None:
+            own = own.gather(2, outputs.repeat_interleave(B)[:, None, None, None].expand(-1, own.shape[1], 1, L))
+        model.check_unmoved(model.seen(many, watch), own)
     return log_odds(Trace(logits, logits), many).view(count, B, T)
+
+
+def at_each_site(model: HfModel, batch: Batch) -> Tensor:
+    """Where rows may look, spelled out. (B, S, T, L)"""
+    return by_site(model.allowed(batch)).expand(-1, len(model.sites), batch.y.shape[1], -1)
 
 
 def at_one_row(force: Force, outputs: Tensor) -> Force:
@@ -121,7 +129,7 @@ def at_one_row(force: Force, outputs: Tensor) -> Force:
 def one_row_at_a_time(model: HfModel, batch: Batch, attend: Tensor, gate: Tensor | None) -> Trace:
     """Each output from a pass in which only its own row attends as told."""
     (B, T), S = batch.y.shape, len(model.sites)
-    attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape).expand(B, S, T, batch.x.shape[1])
+    attend = four_dimensions(attend).expand(B, S, T, batch.x.shape[1])
     traces = [_one_row(model, batch, attend[:, :, t : t + 1], gate, t) for t in range(T)]
     return Trace(torch.stack([logits for logits, _ in traces], 1), torch.cat([alpha for _, alpha in traces], 2))
 
@@ -132,4 +140,6 @@ def _one_row(model: HfModel, batch: Batch, attend: Tensor, gate: Tensor | None, 
     forces = {key: at_one_row(force, outputs) for key, force in model.forces(batch, attend).items()}
     with watching(model.network, forces) as watch:
         logits = model.logits(batch, gate=gate)
+    if len(model.places) > 1:
+        model.check_unmoved(model.seen(batch, watch), at_each_site(model, batch)[:, :, t : t + 1])
     return logits[:, t], model.used(watch)

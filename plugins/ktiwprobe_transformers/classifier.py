@@ -43,12 +43,16 @@ class HfClassifier(HfModel):
         network: Any = self.network
         states: list[Tensor] = []
         hook = network.base_model.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
+        begin = network.get_input_embeddings().register_forward_hook(
+            lambda _module, _args, output: output.detach().clone().requires_grad_()  # of a frozen network too
+        )
         try:
-            with torch.enable_grad(), evaluating(network), watching(network):
+            with torch.inference_mode(False), torch.enable_grad(), evaluating(network), watching(network):
                 logits = self.logits(self.tiny())
                 (moved,) = torch.autograd.grad(logits.square().sum(), states[-1])  # (1, L, D)
         finally:
             hook.remove()
+            begin.remove()
         rows = moved.abs().sum((0, 2)).nonzero().flatten().tolist()
         if rows not in ([0], [moved.shape[1] - 1]):
             raise PluginError(

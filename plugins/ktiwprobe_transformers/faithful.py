@@ -19,7 +19,7 @@ from torch import Tensor
 from ktiwprobe import Batch
 from ktiwprobe.attend import at_every_site
 from ktiwprobe.errors import ContractError
-from ktiwprobe.probes import TOLERANCE, log_odds
+from ktiwprobe.probes import log_odds
 from ktiwprobe.probing import evaluating
 from ktiwprobe_transformers.betas import beta_of, part
 from ktiwprobe_transformers.forcing import Call, Key, watching, weights_times_values
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
 
 CLOSE = 1e-4
+HALF = {torch.bfloat16: 5e-2, torch.float16: 2e-2}  # of the largest logit: two ways to compute an attention part there
+NOTHING = 1e-6  # a difference that no rounding explains is above it
 SHORT = 48  # tokens of the texts that are tried: longer ones let far positions underflow behind steep position biases
 
 
@@ -63,7 +65,7 @@ def check_outputs(model: HfModel, batch: Batch) -> None:
         with watching(model.network):
             ours = model.logits(batch)
     own = model.logits(batch)
-    gap = difference(ours[batch.y_mask], own[batch.y_mask])
+    gap = difference(ours[batch.y_mask], own[batch.y_mask], largest=half(model))
     if not gap <= tolerance(model):
         raise ContractError(
             f"{_name(model)} gives other outputs when its attention is computed by its own eager function (largest "
@@ -71,7 +73,7 @@ def check_outputs(model: HfModel, batch: Batch) -> None:
         )
     alone = model.logits(alone_of(model, batch))[0]
     real = batch.y_mask[-1, : len(alone)]
-    gap = difference(own[-1, : len(alone)][real], alone[real])
+    gap = difference(own[-1, : len(alone)][real], alone[real], largest=half(model))
     if not gap <= tolerance(model):
         raise ContractError(
             f"padding changes the outputs of {_name(model)} (by {gap:.2g}), so its numbers would depend on which texts "
@@ -163,26 +165,29 @@ def rows_mix(model: HfModel, batch: Batch) -> bool:
             moved[t] = model.logits(few_rows)
     with evaluating(model.network), watching(model.network):
         still = model.logits(few_rows)
-    others = {0: slice(1, T), T - 1: slice(0, T - 1)}
+    real = torch.ones_like(few_rows.y, dtype=torch.bool) if rows is None else rows >= 0  # (B, T)
     return any(
-        difference(
-            moved[t][:, others[t]][few_rows.y_mask[:, others[t]]], still[:, others[t]][few_rows.y_mask[:, others[t]]]
-        )
-        > 1e-6
-        for t in moved
+        difference(after[:, others][real[:, others]], still[:, others][real[:, others]]) > NOTHING
+        for after, others in ((moved[0], slice(1, T)), (moved[T - 1], slice(0, T - 1)))
     )
 
 
-def difference(a: Tensor, b: Tensor) -> float:
-    """The largest difference, relative where values are above 1; infinities that are equal do not differ."""
+def difference(a: Tensor, b: Tensor, *, largest: bool = False) -> float:
+    """The largest difference, relative to each value above 1 or to the largest; equal infinities do not differ."""
     a, b = a.float(), b.float()
-    apart = torch.where(a == b, 0.0, (a - b).abs() / b.abs().clamp_min(1))
+    scale = (b.abs().max() if largest and b.numel() else b.abs()).clamp_min(1)
+    apart = torch.where(a == b, 0.0, (a - b).abs() / scale)
     return apart.max().item() if apart.numel() else 0.0
+
+
+def half(model: HfModel) -> bool:
+    """Whether the network has weights of half precision."""
+    return any(p.dtype in HALF for p in model.network.parameters())
 
 
 def tolerance(model: HfModel) -> float:
     """How far numbers of the network's precision may be apart."""
-    return max(TOLERANCE.get(p.dtype, CLOSE) for p in model.network.parameters())
+    return max(HALF.get(p.dtype, CLOSE) for p in model.network.parameters())
 
 
 def _name(model: HfModel) -> str:

@@ -92,8 +92,11 @@ def recalled(memory: Memory, size: int, count: int) -> Iterator[None]:
 
     with ExitStack() as stack:
         for module, output in memory.items():
+            if "forward" in vars(module):  # somebody else's, as of a model that is spread over devices
+                stack.callback(setattr, module, "forward", module.forward)
+            else:
+                stack.callback(vars(module).pop, "forward", None)
             module.forward = repeat(output)
-            stack.callback(module.__dict__.pop, "forward", None)
         yield
 
 

@@ -93,12 +93,12 @@ def watching(
 ) -> Iterator[Watch]:
     """While it lasts, `model` attends through our function, which obeys `forces` and reports to the Watch."""
     watch = Watch(forces or {}, observer)
-    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    configs = {id(c): c for m in model.modules() for c in _with_parts(getattr(m, "config", None))}
     before = [(config, config._attn_implementation) for config in configs.values()]
     token = _watch.set(watch)
     with ExitStack() as stack:
         stack.callback(_watch.reset, token)
-        for config, name in before:  # a config sets its parts too, so they follow it
+        for config, name in reversed(before):  # put back in order: a config sets its parts too, so they follow it
             stack.callback(setattr, config, "_attn_implementation", name)
         for config in configs.values():
             config._attn_implementation = "eager"
@@ -109,6 +109,14 @@ def watching(
         yield watch
     if any(key not in watch.used for key in watch.forces):
         raise refusal(model)
+
+
+def _with_parts(config: Any) -> Iterator[Any]:
+    """A config, and the configs inside of it."""
+    if config is not None and hasattr(config, "_attn_implementation"):
+        yield config
+        for name in getattr(config, "sub_configs", ()):
+            yield from _with_parts(getattr(config, name, None))
 
 
 def refusal(model: nn.Module) -> PluginError:
@@ -176,6 +184,12 @@ def _attend(watch: Watch, eager: Attention, given: tuple[Any, ...], rest: dict[s
         replaced = watch.observer(call)
         output = output if replaced is None else replaced
     return output, weights
+
+
+def four_dimensions(attend: Tensor) -> Tensor:
+    """An attention (B, S, T, L), or (B, T, L) for all sites, each of these perhaps 1, with all four dimensions."""
+    attend = attend.reshape((1,) * (3 - attend.dim()) + attend.shape)
+    return attend if attend.dim() == 4 else attend.unsqueeze(1)
 
 
 def weights_times_values(weights: Tensor, value: Tensor) -> Tensor:

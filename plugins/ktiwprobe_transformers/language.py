@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from ktiwprobe import Batch, Corpus, Split, option
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe_transformers.loading import load_tokenizer
-from ktiwprobe_transformers.model import HfModel, HfOptions
+from ktiwprobe_transformers.model import TINY, HfModel, HfOptions
 from ktiwprobe_transformers.networks import fresh_config, pretrained_config
 from ktiwprobe_transformers.retokenise import retokenised, without_long
 from ktiwprobe_transformers.texts import MASK, as_masked, as_next_token, framed_text
@@ -122,6 +123,8 @@ class HfMaskedLm(HfLanguageModel):
         """A sentence with a gap, once it is known which token is one."""
         batch = super().tiny()
         if self.mask_id >= 0:
+            other = next(i for i in count(TINY + 1) if i not in (self.pad, self.mask_id))
+            batch.x[batch.x == self.mask_id] = other
             batch.x[:, 1] = self.mask_id
         return batch
 
@@ -129,6 +132,10 @@ class HfMaskedLm(HfLanguageModel):
         """The positions of the gaps, -1 where a text has fewer. (B, T)"""
         T = batch.y.shape[1]
         gaps = (batch.x == self.mask_id) & batch.x_mask
+        if self.mask_id >= 0 and not torch.equal(gaps.sum(1), batch.y_mask.sum(1)):
+            raise CorpusError(
+                "a text has another number of mask tokens than of outputs: each output is the word of a gap"
+            )
         order = (~gaps).int().argsort(dim=1, stable=True)[:, :T]
         order = F.pad(order, (0, T - order.shape[1]))
         return torch.where(torch.arange(T, device=gaps.device) < gaps.sum(1, keepdim=True), order, -1)

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from ktiwprobe import Batch, Trace
 from ktiwprobe.attend import by_site
+from ktiwprobe.errors import CorpusError
+from ktiwprobe_transformers.forcing import four_dimensions
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 def is_padded(batch: Batch) -> bool:
     """Whether the sentences differ in length."""
     return bool((batch.x_lengths != batch.x_lengths[0]).any())
+
+
+def check_right_padding(batch: Batch) -> None:
+    """Refuse a batch in which padding stands anywhere but at the end: positions and cuts would be off."""
+    place = torch.arange(batch.x.shape[1], device=batch.x.device)
+    if not torch.equal(batch.x_mask, place < batch.x_lengths.to(place.device).unsqueeze(1)):
+        raise CorpusError(
+            "padding must stand at the end of each text: x_mask must be true on the first x_lengths inputs"
+        )
 
 
 def depend_on_text(masks: Iterable[Tensor], batch: Batch) -> bool:
@@ -90,7 +101,7 @@ def in_order(
 
 def _rows(attend: Tensor, rows: Tensor) -> Tensor:
     """The sentences of an attention, which may be one for all. (B or 1, S or 1, T or 1, L)"""
-    attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape)
+    attend = four_dimensions(attend)
     return attend if len(attend) == 1 else attend[rows]
 
 

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
+from ktiwprobe.attend import by_site
 from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
 from ktiwprobe.probing import evaluating
 from ktiwprobe.scoring import nll_of_logits
-from ktiwprobe_transformers.betas import beta_of, one_row_at_a_time
+from ktiwprobe_transformers.betas import at_each_site, beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
-from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, refusal, watching
+from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, four_dimensions, refusal, watching
 from ktiwprobe_transformers.gating import embeddings_of_ids, gated
-from ktiwprobe_transformers.lengths import depend_on_text, is_padded, trace_by_length
+from ktiwprobe_transformers.lengths import check_right_padding, depend_on_text, is_padded, trace_by_length
 from ktiwprobe_transformers.loading import quiet
 from ktiwprobe_transformers.networks import empty_network, fresh_network, pretrained_network, shapes_alone
 from ktiwprobe_transformers.retokenise import check_lengths, retokenised, without_long
@@ -77,7 +78,7 @@ class HfModel(TorchModel):
         self.network, self.options, self.V, self.shift = network, options, V, shift
         self.pretrained: frozenset[str] = frozenset()  # names of the weights that came with the network
         self.sinks = False  # whether rows of alpha may sum to less than 1
-        self._noted: tuple[Batch, Tensor] | None = None  # where the rows of the last batch could look
+        self._noted: tuple[Batch, Tensor, int] | None = None  # where the rows of the last batch could look
         self._mixes: bool | None = None  # whether rows meet again after the site, once it was measured
         self._alone = False  # whether padding shows
         self._folds: bool | None = None  # whether beta may leave out what comes before the site, once it was measured
@@ -160,8 +161,7 @@ class HfModel(TorchModel):
 
     def forces(self, batch: Batch, attend: Tensor | None) -> dict[Key, Force]:
         """What to do at each chosen layer under `attend`, broadcastable to (B, S, T, L)."""
-        if attend is not None and attend.dim() < 4:
-            attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape)
+        attend = None if attend is None else four_dimensions(attend)
         rows, start = self.rows(batch), 0
         found: dict[Key, Force] = {}
         for place in self.places:
@@ -177,10 +177,15 @@ class HfModel(TorchModel):
 
         (B, T, L) or, where the chosen sites differ, (B, S, T, L).
         """
-        if self._noted is None or self._noted[0] is not batch:
+        if self._noted is None or self._noted[0] is not batch or self._noted[2] != self._edition:
             with evaluating(self.network):
                 self.trace(batch)
         return self._noted[1]  # type: ignore[index]
+
+    @property
+    def _edition(self) -> int:
+        """A number that grows with every change of the weights."""
+        return sum(parameter._version for parameter in self.network.parameters())
 
     def seen(self, batch: Batch, watch: Watch) -> Tensor:
         """Where rows could look in a pass. (B, T, L) or (B, S, T, L)"""
@@ -199,16 +204,11 @@ class HfModel(TorchModel):
 
     def note(self, batch: Batch, seen: Tensor) -> None:
         """Keep where the rows of a batch may look, for whoever asks next."""
-        self._noted = batch, seen
+        self._noted = batch, seen, self._edition
 
-    def check_unmoved(self, copies: Batch, batch: Batch, watch: Watch) -> None:
-        """Refuse to force several sites together where forcing one changes where another may look.
-
-        `copies` are one or more of `batch`, as they ran under `watch`.
-        """
-        seen, own = self.seen(copies, watch), self.allowed(batch)
-        own = own.repeat(len(seen) // len(own), *[1] * (own.dim() - 1))
-        if seen.shape != own.shape or not torch.equal(seen, own):
+    def check_unmoved(self, seen: Tensor, own: Tensor) -> None:
+        """Refuse to force several sites together where that changes where one of them may look (`own`: unforced)."""
+        if not torch.equal(by_site(seen).expand_as(own), own):
             raise PluginError(
                 f"where {type(self.network).__name__} may look depends on the text, and forcing {self.sites[0]} "
                 f"changes what {self.sites[-1]} may see: choose one layer with -o site="
@@ -238,6 +238,8 @@ class HfModel(TorchModel):
         self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
     ) -> Trace:
         """Run on `batch` under `attend`; with `rows=single`, each output in a pass in which only its row is forced."""
+        check_right_padding(batch)
+        self.check_recomputing()
         if self.reads_alone(batch):
             return trace_by_length(self, batch, attend, gate)
         if attend is not None and self.forces_one_row(batch):
@@ -249,8 +251,17 @@ class HfModel(TorchModel):
         if attend is None:
             self.note(batch, self.seen(batch, watch))
         elif len(self.places) > 1:
-            self.check_unmoved(batch, batch, watch)
+            self.check_unmoved(self.seen(batch, watch), at_each_site(self, batch))
         return Trace(logits, self.used(watch))
+
+    def check_recomputing(self) -> None:
+        """Refuse gradient checkpointing, whose second forward pass would run without the attention that was given."""
+        network: Any = self.network
+        if torch.is_grad_enabled() and network.training and getattr(network, "is_gradient_checkpointing", False):
+            raise PluginError(
+                f"{type(network).__name__} uses gradient checkpointing, which computes its attention once more when "
+                "gradients are taken: call gradient_checkpointing_disable() to train it under a chosen attention"
+            )
 
     def reads_alone(self, batch: Batch, watch: Watch | None = None) -> bool:
         """Whether sentences of different lengths must not be read together: seen from the masks of a pass, for good."""
@@ -289,6 +300,7 @@ class HfModel(TorchModel):
 
         Where that is not exact, which is measured on the first batch, the whole network runs again.
         """
+        check_right_padding(batch)
         if self._folds is None:
             self._folds = folds_exactly(self, batch)
         return beta_of(self, batch, fold=self._folds)

@@ -123,7 +123,8 @@ def _masked(split: Split, gap: int, share: float, rng: np.random.Generator, role
     gaps = known & (rank < wanted[row])
     counts = np.bincount(row[gaps], minlength=len(split))
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.flatnonzero(counts)
+    written = np.bincount(row[split.x.values == gap], minlength=len(split))  # a gap that was in the text has no answer
+    rows = np.flatnonzero((counts > 0) & (written == 0))
     return Split(
         Ragged(np.where(gaps, gap, split.x.values), split.x.offsets).take(rows),
         Ragged(split.x.values[gaps], offsets).take(rows),

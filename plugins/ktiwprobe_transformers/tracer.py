@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.models.auto import modeling_auto as auto
@@ -45,7 +46,7 @@ def as_model(network: nn.Module, *, site: str | None = None, tokenizer: Any = No
     if classifies:
         _refuse_regression(network, config)
     V = int(config.num_labels if classifies else config.get_text_config().vocab_size)
-    with evaluating(network):  # sites are found by a small pass
+    with evaluating(network), torch.random.fork_rng(devices=[]):  # sites are found by a small pass
         model = found(network, found.Options(site=site, memory=memory), V=V)
         model.settle()
     if isinstance(model, HfMaskedLm):

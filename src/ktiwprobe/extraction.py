@@ -220,7 +220,9 @@ class Extractor:
             lengths = self.part.x.lengths
             order = np.lexsort((self.part.y.lengths, np.where(lengths < LONG_ENOUGH, -lengths, lengths)))
             order = order[np.argsort(lengths[order] < LONG_ENOUGH, kind="stable")]
-            if guard(model, self.part.batch(order[:GUARDED]).to(choose_device(self.device)), function):
+            device = choose_device(self.device)
+            few, longest = (self.part.batch(rows).to(device) for rows in (order[:GUARDED], np.argsort(lengths)[-2:]))
+            if guard(model, few, function, longest=longest):
                 self._guarded.add(need)
         return model
 

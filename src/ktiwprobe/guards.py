@@ -22,7 +22,8 @@ from ktiwprobe.probes import TOLERANCE, check_allowed, model_name
 from ktiwprobe.protocols import Trace
 from ktiwprobe.substitution import OtherWeights, ScaledLookups
 
-SENTENCES = 2  # tried of a batch
+SENTENCES = 2  # tried of a batch; one where there are many sites to try
+FEW_SITES = 4
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
 WAYS = 4  # in which a site is forced
@@ -48,16 +49,20 @@ def needs(probe: Any, model: Any) -> Needs:
     return Needs(attend="attend" in uses or isinstance(model, Under), gate="gate" in uses)
 
 
-def guard(model: Any, batch: Batch, probe: Any) -> bool:
-    """Refuse a model that would give `probe` a wrong number; False if `batch` leaves it no choice where to look."""
+def guard(model: Any, batch: Batch, probe: Any, *, longest: Batch | None = None) -> bool:
+    """Refuse a model that would give `probe` a wrong number; False if `batch` leaves it no choice where to look.
+
+    The model's own check reads the `longest` texts too, where windows and the like act.
+    """
     need = needs(probe, model)
     inner = model._model if isinstance(model, Under) else model
     if not hasattr(inner, "trace"):
         return True
-    few = few_sentences(inner, batch)
     with plugin_errors(f"model {model_name(inner)}"):
-        if hasattr(inner, "check_faithful"):
-            inner.check_faithful(batch, forcing=need.attend)
+        few = few_sentences(inner, batch)
+        for texts in (batch, longest):
+            if texts is not None:
+                check_itself(inner, texts, need)
         if few is None:
             return not any(need)
         if need.attend:
@@ -65,6 +70,14 @@ def guard(model: Any, batch: Batch, probe: Any) -> bool:
         if need.gate:
             check_gate(inner, few)
     return True
+
+
+def check_itself(model: Any, batch: Batch, need: Needs) -> None:
+    """The check that a model brings of its own, if it does."""
+    inner = model._model if isinstance(model, Under) else model
+    if hasattr(inner, "check_faithful"):
+        with plugin_errors(f"model {model_name(inner)}"):
+            inner.check_faithful(batch, forcing=need.attend)
 
 
 def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
@@ -273,7 +286,7 @@ def few_sentences(model: Any, batch: Batch) -> Batch | None:
     rows = enough.nonzero().flatten().tolist()
     sizes = {row: int(batch.x_mask[row].sum()) for row in rows}
     rows.sort(key=lambda row: (sizes[row] < LONG_ENOUGH, sizes[row] if sizes[row] >= LONG_ENOUGH else -sizes[row]))
-    return take(batch, rows[:SENTENCES]) if rows else None
+    return take(batch, rows[: SENTENCES if legal.shape[1] <= FEW_SITES else 1]) if rows else None
 
 
 def legal_cells(model: Any, batch: Batch) -> Tensor:

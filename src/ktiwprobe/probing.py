@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ktiwprobe.attend import allowed, at_any_site, at_every_site
 from ktiwprobe.data import Batch
 from ktiwprobe.errors import UsageError, plugin_errors
-from ktiwprobe.guards import guard
+from ktiwprobe.guards import check_itself, guard, needs
 from ktiwprobe.pooling import DEFAULT
 from ktiwprobe.probes import check_allowed, check_values, model_name
 from ktiwprobe.registry import Registry, build_registry
@@ -30,11 +30,13 @@ def probe(
     name: str | None = None,
 ) -> Signal:
     """The signal of a model in memory over `batches`, which must be on the model's device."""
-    function, guarded = (registry or build_registry()).load("probes", probe), False
+    function, guarded, longest = (registry or build_registry()).load("probes", probe), False, 0
     pieces = []
     with evaluating(model):
         for batch in batches:
-            guarded = guarded or guard(model, batch, function)
+            if guarded and batch.x.shape[1] > longest:
+                check_itself(model, batch, needs(function, model))
+            guarded, longest = guarded or guard(model, batch, function), max(longest, batch.x.shape[1])
             pieces.append(probe_batch(function, model, batch, probe))
     return join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
 

@@ -22,6 +22,8 @@ def is_due(schedule: str, step: int, *, epoch: int | None = None) -> bool:
 def _endless(schedule: str, epoch: int | None) -> Iterable[int]:
     if schedule == "log":
         return _log_spaced()
+    if not isinstance(schedule, str):
+        raise OptionError(f"schedule {schedule!r} is not text: write it as in '0,10,100' or 'every:100'")
     if schedule == "paper-translation":  # Appendix, Translation Evaluation
         return chain((0, 50, 100, 500, 1000, 1500), count(2000, 2000))
     if schedule == "paper-classification":  # Appendix, Classification Evaluation

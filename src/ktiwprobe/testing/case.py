@@ -129,23 +129,24 @@ def make_case(registry: Registry, model: Any, *, task: str | None = None, option
     corpus = task_class().load(options_of(task_class)())
     prepare = getattr(model_class, "prepare", None)
     corpus = prepare(corpus, chosen) if prepare else corpus
-    return Case(
-        model_class, chosen, corpus, few_sentences(corpus.split("validation"), uneven=corpus.kind == "translation")
-    )
+    return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"), corpus.kind))
 
 
-def few_sentences(split: Split, *, uneven: bool = False) -> Split:
+def few_sentences(split: Split, kind: str) -> Split:
     """A few sentences of lengths as different as can be, none very long, and one of a single token.
 
-    With `uneven`, one more has an output of another length than its input, so that T and L cannot be mistaken.
+    In translation one more has an output of another length than its input, so that T and L cannot be mistaken. A text
+    with gaps stays whole: its outputs are what stood in them.
     """
     order = np.argsort(split.x.lengths, kind="stable")
     order = order[: max(SENTENCES, int((split.x.lengths <= LONGEST).sum()))]
     rows = order[np.unique(np.linspace(0, len(order) - 1, SENTENCES).astype(int))]
     xs, ys = [split.x[i] for i in rows], [split.y[i] for i in rows]
-    if uneven and all(len(x) == len(y) for x, y in zip(xs, ys, strict=True)) and len(ys[-1]) > 1:
+    if kind == "translation" and all(len(x) == len(y) for x, y in zip(xs, ys, strict=True)) and len(ys[-1]) > 1:
         xs, ys = [*xs, xs[-1]], [*ys, ys[-1][1:]]
-    return Split(Ragged.of([*xs, xs[0][:1]]), Ragged.of([*ys, ys[0][:1]]))
+    if kind != "text" or all(len(x) == len(y) for x, y in zip(xs, ys, strict=True)):
+        xs, ys = [*xs, xs[0][:1]], [*ys, ys[0][:1]]
+    return Split(Ragged.of(xs), Ragged.of(ys))
 
 
 def cells(model: Any, batch: Batch, *, every: bool = False) -> Tensor:
