@@ -16,20 +16,21 @@ from transformers import CONFIG_MAPPING, EncoderDecoderConfig, PretrainedConfig
 
 from ktiwprobe.data import BOS, EOS, PAD
 from ktiwprobe.errors import OptionError, UnknownNameError
-from ktiwprobe_transformers.loading import load_config
+from ktiwprobe_transformers.loading import load_config, quiet
 
 _FIELDS = {
-    "hidden": "hidden_size d_model n_embd dim emb_dim word_embed_proj_dim lru_width",
-    "layers": "num_hidden_layers encoder_layers decoder_layers num_layers num_encoder_layers num_decoder_layers n_layer "
-    "n_layers",
+    "hidden": "hidden_size d_model n_embd dim emb_dim word_embed_proj_dim lru_width dim_model_base d_latents",
+    "layers": "num_hidden_layers encoder_layers decoder_layers num_layers num_encoder_layers num_decoder_layers "
+    "n_layer n_layers num_self_attends_per_block",
     "heads": "num_attention_heads num_key_value_heads encoder_attention_heads decoder_attention_heads num_heads n_head "
     "n_heads num_encoder_attention_heads num_decoder_attention_heads num_kv_heads kv_n_heads swa_num_attention_heads "
-    "swa_num_key_value_heads linear_num_key_heads linear_num_value_heads num_global_key_value_heads",
+    "swa_num_key_value_heads linear_num_key_heads linear_num_value_heads linear_num_heads num_global_key_value_heads "
+    "num_self_attention_heads num_cross_attention_heads",
     "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner dff ffn_dim "
     "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size ffn_hidden_size "
     "expert_ffn_hidden_size intermediate_size_mlp feed_forward_size dense_intermediate_size",
     "width": "d_kv head_dim kv_channels swa_head_dim v_head_dim qk_nope_head_dim linear_key_head_dim "
-    "linear_value_head_dim mamba_head_dim mamba_d_head global_head_dim swa_v_head_dim",
+    "linear_value_head_dim linear_head_dim mamba_head_dim mamba_d_head global_head_dim swa_v_head_dim",
     "rotated": "qk_rope_head_dim rotary_dim",
     "rank": "kv_lora_rank q_lora_rank o_lora_rank",
     "state_heads": "mamba_n_heads mamba_num_heads n_mamba_heads",
@@ -41,13 +42,25 @@ _FIELDS = {
 }
 NAMES: Mapping[str, tuple[str, ...]] = {what: tuple(names.split()) for what, names in _FIELDS.items()}
 OPTIONAL = ("rotated", "rank", "one")  # a default of None means that the architecture goes without
-EXPERTS = "num_experts num_local_experts n_routed_experts moe_num_experts moe_num_primary_experts".split()
-CHOSEN = "num_experts_per_tok moe_k moe_top_k moe_topk top_k_experts num_experts_per_token".split()
-DENSE = "first_k_dense_replace num_dense_layers moe_layer_start_index".split()
+EXPERTS = [
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "moe_num_primary_experts",
+    "zero_expert_num",
+]
+CHOSEN = ["num_experts_per_tok", "moe_k", "moe_top_k", "moe_topk", "top_k_experts", "num_experts_per_token"]
+DENSE = ["first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"]
+SHARED = ["n_shared_experts", "num_shared_experts", "moe_num_shared_experts"]
 FEW_EXPERTS, FEW_CHOSEN = 8, 2
 LAYER_LISTS = ("layer_types", "layers_block_type")
 NO_ATTENTION = ("linear_attention", "mamba", "mamba2", "conv", "recurrent", "moe", "mlp")
 MULTIPLES = {"lilt": ("hidden", 24), "codegen": ("heads", 4)}  # what an architecture divides its sizes by
+VOCABULARIES = (
+    *("decoder_vocab_size", "src_vocab_size", "tgt_vocab_size"),
+    *("vocab_size_per_layer_input", "entity_vocab_size"),
+)
 SPARE = 8  # positions beyond the longest sentence: some architectures count from 2
 
 
@@ -67,21 +80,28 @@ def make_config(text: str, sizes: Mapping[str, Any]) -> PretrainedConfig:
 def _of_type(name: str, sizes: Mapping[str, Any]) -> PretrainedConfig:
     if name not in CONFIG_MAPPING:
         raise UnknownNameError("architecture", name, CONFIG_MAPPING)
-    for what, multiple in (("hidden", sizes["heads"]), *(MULTIPLES[key] for key in MULTIPLES if key == name)):
-        if sizes[what] % multiple:
-            of = f"heads={multiple}" if what == "hidden" and multiple == sizes["heads"] else f"{multiple}, which "
-            of = of if of.startswith("heads") else f"{of}architecture {name!r} divides it by"
-            raise OptionError(f"{what}={sizes[what]} is not a multiple of {of}: make it one")
+    _check_multiples(name, sizes)
     cls = CONFIG_MAPPING[name]
     try:
-        config: PretrainedConfig = cls(**(values := _values(cls, derived(sizes))))
-        lists = {key: kinds for key in LAYER_LISTS if (kinds := _with_attention(cls, getattr(config, key, None)))}
-        return cls(**values, **lists) if lists else config
+        with quiet():  # special ids are set later
+            config: PretrainedConfig = cls(**_values(cls, derived(sizes)))
+            return config
     except (ValueError, TypeError, AttributeError, StrictDataclassError) as error:
         why = " ".join(str(error).split())[:160]
         raise OptionError(
             f"architecture {name!r} does not take these sizes ({why}): write a config.json and pass -o config=FILE"
         ) from error
+
+
+def _check_multiples(name: str, sizes: Mapping[str, Any]) -> None:
+    if sizes["hidden"] % sizes["heads"]:
+        raise OptionError(f"hidden={sizes['hidden']} is not a multiple of heads={sizes['heads']}: make it one")
+    what, divisor = MULTIPLES.get(name, ("hidden", 1))
+    if sizes[what] % divisor:
+        raise OptionError(
+            f"architecture {name!r} needs a multiple of {divisor}, and {what}={sizes[what]} is none: pass "
+            f"-o {what}={-(-sizes[what] // divisor) * divisor}"
+        )
 
 
 def derived(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,22 +123,23 @@ def derived(sizes: Mapping[str, Any]) -> dict[str, Any]:
 def _values(cls: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a config class: by the names of its fields, for its parts, and of its type."""
     default, fields = _default(cls), {field.name for field in dataclasses.fields(cls)}
-    given = {name: getattr(default, name, None) for name in fields}
     values = {
         name: sizes[what]
         for what, names in NAMES.items()
         for name in names
-        if name in fields and not (what in OPTIONAL and given[name] is None)
+        if name in fields and not (what in OPTIONAL and getattr(default, name, None) is None)
     }
     if {"qk_rope_head_dim", "head_dim"} <= fields:  # there it is the width that is rotated
         values["head_dim"] = sizes["rotated"]
     most = dict.fromkeys(EXPERTS, FEW_EXPERTS) | dict.fromkeys(CHOSEN, FEW_CHOSEN)
-    most |= dict.fromkeys(DENSE, sizes["layers"] - 1)
-    values |= {name: min(number, given[name] or number) for name, number in most.items() if name in fields}
+    most |= dict.fromkeys(SHARED, 1) | dict.fromkeys(DENSE, sizes["layers"] - 1)
+    most = {name: number for name, number in most.items() if name in fields}
+    values |= {name: min(number, getattr(default, name, None) or number) for name, number in most.items()}
     for name in cls.sub_configs:
-        if name in fields and isinstance(part := given[name], PretrainedConfig):
+        if name in fields and isinstance(part := getattr(default, name, None), PretrainedConfig):
             values[name] = {**_values(type(part), sizes), "model_type": part.model_type}
-    return values | _of_one_type(cls.model_type, sizes)
+    values |= _of_one_type(cls.model_type, sizes)
+    return values | {name: kinds for name in LAYER_LISTS if name in fields and (kinds := _attending(cls, name, values))}
 
 
 def _default(cls: Any) -> Any:
@@ -129,24 +150,26 @@ def _default(cls: Any) -> Any:
         return None
 
 
-def _with_attention(cls: Any, kinds: Any) -> list[str] | None:
-    """In a network of few layers none may attend: then the last one does, as in the default of the class."""
-    if not kinds or any(kind not in NO_ATTENTION for kind in kinds):
+def _attending(cls: Any, name: str, values: Mapping[str, Any]) -> list[str] | None:
+    """In a hybrid of few layers none may attend: then the last one does, as one of the class's default."""
+    kinds, default = getattr(cls(**values), name, None), getattr(_default(cls), name, None)
+    attention = [kind for kind in default or () if kind not in NO_ATTENTION]
+    if not kinds or not attention or any(kind not in NO_ATTENTION for kind in kinds):
         return None
-    default = next((value for key in LAYER_LISTS if (value := getattr(_default(cls), key, None))), ())
-    attention = [kind for kind in default if kind not in NO_ATTENTION]
-    return [*kinds[:-1], attention[0]] if attention else None
+    return [*kinds[:-1], attention[0]]
 
 
 def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of one type that no rule gives, or gives otherwise."""
     hidden, heads, layers, width = (sizes[name] for name in ("hidden", "heads", "layers", "width"))
     rope = {"rope_type": "default", "rope_theta": 10000.0}
+    half = {**rope, "partial_rotary_factor": 0.5}
+    shared = ["linear_attention"] * (layers - 1) + ["hybrid"]
     own: dict[str, dict[str, Any]] = {
         "bamba": {"attn_layer_indices": [layers - 1]},
         "cohere_compass_text": {"rope_parameters": {"sliding_attention": rope, "full_attention": rope}},
         "dbrx": {
-            "attn_config": {"kv_n_heads": heads, "rope_theta": 10000.0},
+            "attn_config": {"kv_n_heads": heads, "rope_theta": 10000.0, "clip_qkv": 8.0},
             "ffn_config": {"ffn_hidden_size": 4 * hidden, "moe_num_experts": FEW_EXPERTS, "moe_top_k": FEW_CHOSEN},
         },
         "diffllama": {"attention_dropout": 0.0},  # it has none
@@ -156,11 +179,21 @@ def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
         "gpt_neo": {"attention_types": [[["global"], layers % 2], [["global", "local"], layers // 2]]},
         "jamba": {"attn_layer_period": min(8, layers), "attn_layer_offset": min(4, layers - 1)},
         "layoutlmv3": {"coordinate_size": hidden // 6, "shape_size": hidden // 2 - 2 * (hidden // 6)},
+        "lfm2_moe": {"layer_types": ["conv"] * (layers - 1) + ["full_attention"]},
         "mamba2": {"num_heads": 2 * heads},
-        "mobilebert": {"embedding_size": hidden, "intra_bottleneck_size": hidden, "normalization_type": "layer_norm"},
+        "mimo_v2_flash": {"rope_parameters": {"sliding_attention": half, "full_attention": half}},
+        "mobilebert": {
+            "embedding_size": max(1, hidden // 4),
+            "intra_bottleneck_size": hidden,
+            "normalization_type": "layer_norm",
+        },
+        "mpt": {"attn_config": {}},
         "neomme": {"head_dim": max(16, width)},  # it rotates a quarter, by two axes
         "reformer": {"axial_pos_embds": False, "attn_layers": (["local", "lsh"] * layers)[:layers]},
         "squeezebert": {"embedding_size": hidden},
+        "xmod": {"default_language": "en_XX"},
+        "zamba": {"layers_block_type": shared},
+        "zamba2": {"layers_block_type": shared},
     }
     return own.get(model_type, {})
 
@@ -172,7 +205,7 @@ def speak(config: PretrainedConfig, vocabulary: int, *, start: int) -> None:
         part.vocab_size = vocabulary
         part.pad_token_id, part.bos_token_id, part.eos_token_id = PAD, BOS, EOS
         part.decoder_start_token_id = start
-        for name in ("decoder_vocab_size", "src_vocab_size", "tgt_vocab_size", "vocab_size_per_layer_input"):
+        for name in VOCABULARIES:
             if getattr(part, name, None):
                 setattr(part, name, vocabulary)
         if hasattr(part, "forced_eos_token_id"):
