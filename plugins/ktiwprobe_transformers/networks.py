@@ -51,15 +51,15 @@ def fresh_network(auto: str, corpus: Corpus, options: Any, shift: int) -> nn.Mod
     if corpus.kind == "classification":
         config.num_labels = corpus.target_size
     if not Path(options.config).exists():
-        _check_size(getattr(transformers, auto), config, options)
+        with torch.random.fork_rng(devices=[]):  # weights depend on the seed alone
+            _check_size(make_network(getattr(transformers, auto), config, empty=True), options)
     return make_network(getattr(transformers, auto), config)
 
 
-def _check_size(auto: Any, config: PretrainedConfig, options: Any) -> None:
-    """Refuse an architecture that the sizes do not make small: it would take all memory before anybody knew."""
-    with torch.random.fork_rng(devices=[]):
-        weights = sum(p.numel() for p in make_network(auto, config, empty=True).parameters())
-    if weights > max(SMALL, MANY * options.layers * options.hidden**2):
+def _check_size(network: nn.Module, options: Any) -> None:
+    """Refuse a type that the options do not make small, before its weights take all memory."""
+    weights = sum(p.numel() for p in network.parameters())
+    if not Path(options.config).exists() and weights > max(SMALL, MANY * options.layers * options.hidden**2):
         raise OptionError(
             f"architecture {options.config!r} has {weights / 1e6:,.0f} million weights even with hidden="
             f"{options.hidden} and layers={options.layers}, since it has other sizes too: write a config.json with "
@@ -70,12 +70,12 @@ def _check_size(auto: Any, config: PretrainedConfig, options: Any) -> None:
 def empty_network(auto: str, options: Any, *, weights: bool = False) -> nn.Module:
     """A network with the layers and heads that the options say: without weights, or with random ones."""
     if options.path:
-        config = pretrained_config(options)
-    else:
-        config = fresh_config(options, positions=FEWEST)
-        if not Path(options.config).exists():
-            speak(config, FEWEST, start=BOS)
-    return make_network(getattr(transformers, auto), config, empty=not weights)
+        return make_network(getattr(transformers, auto), pretrained_config(options), empty=not weights)
+    config = fresh_config(options, positions=FEWEST)
+    speak(config, FEWEST, start=BOS)
+    network = make_network(getattr(transformers, auto), config, empty=not weights)
+    _check_size(network, options)
+    return network
 
 
 class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]

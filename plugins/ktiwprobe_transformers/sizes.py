@@ -1,6 +1,6 @@
 """Architectures from scratch: a model type and a few sizes, whatever its config calls them.
 
-Rules go by the name of a field (NAMES, AT_MOST); few types need values of their own (of_one_type). A size that no rule
+Rules go by the name of a field (NAMES, MOST); few types need values of their own (_of_one_type). A size that no rule
 names keeps the default of the config's class.
 """
 
@@ -25,7 +25,7 @@ _FIELDS = {
     "heads": "num_attention_heads num_key_value_heads encoder_attention_heads decoder_attention_heads num_heads n_head "
     "n_heads num_encoder_attention_heads num_decoder_attention_heads num_kv_heads kv_n_heads swa_num_attention_heads "
     "swa_num_key_value_heads linear_num_key_heads linear_num_value_heads linear_num_heads num_global_key_value_heads "
-    "num_self_attention_heads num_cross_attention_heads",
+    "num_self_attention_heads num_cross_attention_heads attention_heads",
     "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner dff ffn_dim "
     "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size ffn_hidden_size "
     "expert_ffn_hidden_size intermediate_size_mlp feed_forward_size dense_intermediate_size",
@@ -54,6 +54,7 @@ CHOSEN = ["num_experts_per_tok", "moe_k", "moe_top_k", "moe_topk", "top_k_expert
 DENSE = ["first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"]
 SHARED = ["n_shared_experts", "num_shared_experts", "moe_num_shared_experts"]
 FEW_EXPERTS, FEW_CHOSEN = 8, 2
+MOST = dict.fromkeys(EXPERTS, FEW_EXPERTS) | dict.fromkeys(CHOSEN, FEW_CHOSEN) | dict.fromkeys(SHARED, 1)
 LAYER_LISTS = ("layer_types", "layers_block_type")
 NO_ATTENTION = ("linear_attention", "mamba", "mamba2", "conv", "recurrent", "moe", "mlp")
 MULTIPLES = {"lilt": ("hidden", 24), "codegen": ("heads", 4)}  # what an architecture divides its sizes by
@@ -86,7 +87,7 @@ def _of_type(name: str, sizes: Mapping[str, Any]) -> PretrainedConfig:
         with quiet():  # special ids are set later
             config: PretrainedConfig = cls(**_values(cls, derived(sizes)))
             return config
-    except (ValueError, TypeError, AttributeError, StrictDataclassError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, StrictDataclassError) as error:
         why = " ".join(str(error).split())[:160]
         raise OptionError(
             f"architecture {name!r} does not take these sizes ({why}): write a config.json and pass -o config=FILE"
@@ -131,10 +132,11 @@ def _values(cls: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
     }
     if {"qk_rope_head_dim", "head_dim"} <= fields:  # there it is the width that is rotated
         values["head_dim"] = sizes["rotated"]
-    most = dict.fromkeys(EXPERTS, FEW_EXPERTS) | dict.fromkeys(CHOSEN, FEW_CHOSEN)
-    most |= dict.fromkeys(SHARED, 1) | dict.fromkeys(DENSE, sizes["layers"] - 1)
-    most = {name: number for name, number in most.items() if name in fields}
-    values |= {name: min(number, getattr(default, name, None) or number) for name, number in most.items()}
+    for name in fields & MOST.keys():  # a default of 0 stays 0
+        usual = getattr(default, name, None)
+        values[name] = MOST[name] if usual is None else min(MOST[name], usual)
+    for name in fields & set(DENSE):  # at least one layer has experts
+        values[name] = min(sizes["layers"] - 1, getattr(default, name, None) or 0)
     for name in cls.sub_configs:
         if name in fields and isinstance(part := getattr(default, name, None), PretrainedConfig):
             values[name] = {**_values(type(part), sizes), "model_type": part.model_type}
@@ -163,8 +165,8 @@ def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of one type that no rule gives, or gives otherwise."""
     hidden, heads, layers, width = (sizes[name] for name in ("hidden", "heads", "layers", "width"))
     rope = {"rope_type": "default", "rope_theta": 10000.0}
-    half = {**rope, "partial_rotary_factor": 0.5}
-    shared = ["linear_attention"] * (layers - 1) + ["hybrid"]
+    shared = ["linear_attention"] * (layers - 2) + ["hybrid"] * min(2, layers)  # two layers with one attention
+    indexer = {"n_heads": heads, "kv_heads": 1, "head_dim": width, "budget": 64, "compress_ratio": 1}
     own: dict[str, dict[str, Any]] = {
         "bamba": {"attn_layer_indices": [layers - 1]},
         "cohere_compass_text": {"rope_parameters": {"sliding_attention": rope, "full_attention": rope}},
@@ -173,7 +175,6 @@ def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
             "ffn_config": {"ffn_hidden_size": 4 * hidden, "moe_num_experts": FEW_EXPERTS, "moe_top_k": FEW_CHOSEN},
         },
         "diffllama": {"attention_dropout": 0.0},  # it has none
-        "esm": {"token_dropout": False},  # by it, gaps change how other words are read
         "falcon_h1": {"mamba_d_ssm": 2 * hidden},
         "gemma3n_text": {"num_kv_shared_layers": 0},
         "gpt_neo": {"attention_types": [[["global"], layers % 2], [["global", "local"], layers // 2]]},
@@ -181,7 +182,7 @@ def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
         "layoutlmv3": {"coordinate_size": hidden // 6, "shape_size": hidden // 2 - 2 * (hidden // 6)},
         "lfm2_moe": {"layer_types": ["conv"] * (layers - 1) + ["full_attention"]},
         "mamba2": {"num_heads": 2 * heads},
-        "mimo_v2_flash": {"rope_parameters": {"sliding_attention": half, "full_attention": half}},
+        "mimo_v2_flash": {"num_key_value_heads": max(1, heads // 2)},  # layers with a window have twice as many
         "mobilebert": {
             "embedding_size": max(1, hidden // 4),
             "intra_bottleneck_size": hidden,
@@ -189,6 +190,8 @@ def _of_one_type(model_type: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
         },
         "mpt": {"attn_config": {}},
         "neomme": {"head_dim": max(16, width)},  # it rotates a quarter, by two axes
+        "nemotron_h": {"layers_block_type": (["linear_attention", "moe", "full_attention", "mlp"] * layers)[:layers]},
+        "qwen4_exp_text": {f"indexer_{name}": value for name, value in indexer.items()},
         "reformer": {"axial_pos_embds": False, "attn_layers": (["local", "lsh"] * layers)[:layers]},
         "squeezebert": {"embedding_size": hidden},
         "xmod": {"default_language": "en_XX"},

@@ -141,6 +141,8 @@ def test_every_type_learns_or_says_why_not(model_type: str, kind: str) -> None:
         except KtiwprobeError as error:
             assert "\n" not in str(error)
         else:
+            assert getattr(model.text_config, "hidden_size", 32) == 32
+            assert all(layer.heads % 4 == 0 for layer in model.layers)  # JetMoE has as many for each of its experts
             assert all(torch.isfinite(torch.tensor(train_one_step(model, corpus))))
         try:
             assert MODELS[kind].list_sites(MODELS[kind].Options(config=model_type, **SIZES))
