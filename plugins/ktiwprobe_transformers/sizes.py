@@ -19,14 +19,14 @@ from ktiwprobe.errors import OptionError, UnknownNameError
 from ktiwprobe_transformers.loading import load_config, quiet
 
 _FIELDS = {
-    "hidden": "hidden_size d_model n_embd dim emb_dim word_embed_proj_dim lru_width dim_model_base d_latents",
+    "hidden": "hidden_size d_model n_embd dim emb_dim lru_width dim_model_base d_latents",
     "layers": "num_hidden_layers encoder_layers decoder_layers num_layers num_encoder_layers num_decoder_layers "
     "n_layer n_layers num_self_attends_per_block",
     "heads": "num_attention_heads num_key_value_heads encoder_attention_heads decoder_attention_heads num_heads n_head "
     "n_heads num_encoder_attention_heads num_decoder_attention_heads num_kv_heads kv_n_heads swa_num_attention_heads "
     "swa_num_key_value_heads linear_num_key_heads linear_num_value_heads linear_num_heads num_global_key_value_heads "
     "num_self_attention_heads num_cross_attention_heads attention_heads",
-    "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner dff ffn_dim "
+    "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner ffn_dim "
     "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size ffn_hidden_size "
     "expert_ffn_hidden_size intermediate_size_mlp feed_forward_size dense_intermediate_size",
     "width": "d_kv head_dim kv_channels swa_head_dim v_head_dim qk_nope_head_dim linear_key_head_dim "
@@ -132,9 +132,7 @@ def _values(cls: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
     }
     if {"qk_rope_head_dim", "head_dim"} <= fields:  # there it is the width that is rotated
         values["head_dim"] = sizes["rotated"]
-    for name in fields & MOST.keys():  # a default of 0 stays 0
-        usual = getattr(default, name, None)
-        values[name] = MOST[name] if usual is None else min(MOST[name], usual)
+    values |= _experts(default, fields)
     for name in fields & set(DENSE):  # at least one layer has experts
         values[name] = min(sizes["layers"] - 1, getattr(default, name, None) or 0)
     for name in cls.sub_configs:
@@ -142,6 +140,14 @@ def _values(cls: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
             values[name] = {**_values(type(part), sizes), "model_type": part.model_type}
     values |= _of_one_type(cls.model_type, sizes)
     return values | {name: kinds for name in LAYER_LISTS if name in fields and (kinds := _attending(cls, name, values))}
+
+
+def _experts(default: Any, fields: set[str]) -> dict[str, int]:
+    """Few experts where there are many; where there are few or none (0), as many as there are."""
+    usual = {name: getattr(default, name, None) for name in fields & MOST.keys()}
+    if all(usual[name] is not None and usual[name] <= FEW_EXPERTS for name in usual.keys() & set(EXPERTS)):
+        return {}
+    return {name: MOST[name] if number is None else min(MOST[name], number) for name, number in usual.items()}
 
 
 def _default(cls: Any) -> Any:
