@@ -26,7 +26,7 @@ _FIELDS = {
     "n_heads num_encoder_attention_heads num_decoder_attention_heads num_kv_heads kv_n_heads swa_num_attention_heads "
     "swa_num_key_value_heads linear_num_key_heads linear_num_value_heads linear_num_heads num_global_key_value_heads "
     "num_self_attention_heads num_cross_attention_heads attention_heads",
-    "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner ffn_dim "
+    "inner": "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim d_inner "
     "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size ffn_hidden_size "
     "expert_ffn_hidden_size intermediate_size_mlp feed_forward_size dense_intermediate_size",
     "width": "d_kv head_dim kv_channels swa_head_dim v_head_dim qk_nope_head_dim linear_key_head_dim "
@@ -145,7 +145,8 @@ def _values(cls: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
 def _experts(default: Any, fields: set[str]) -> dict[str, int]:
     """Few experts where there are many; where there are few or none (0), as many as there are."""
     usual = {name: getattr(default, name, None) for name in fields & MOST.keys()}
-    if all(usual[name] is not None and usual[name] <= FEW_EXPERTS for name in usual.keys() & set(EXPERTS)):
+    experts = [usual[name] for name in EXPERTS if name in usual]
+    if all(number is not None and number <= FEW_EXPERTS for number in experts):
         return {}
     return {name: MOST[name] if number is None else min(MOST[name], number) for name, number in usual.items()}
 
