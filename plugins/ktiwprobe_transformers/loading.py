@@ -76,10 +76,15 @@ def make_network(auto: Any, config: PretrainedConfig, *, empty: bool = False) ->
             raise unsupported(auto, config)
         try:
             network: nn.Module = auto.from_config(config)
+        except ImportError as error:
+            raise OptionError(
+                f"architecture {config.model_type!r} needs a library that is not installed: "
+                f"{' '.join(str(error).split()).partition('. ')[0].rstrip('.')}"
+            ) from error
         except Exception as error:  # whatever the author of an architecture lets happen
             raise OptionError(
                 f"transformers cannot build architecture {config.model_type!r} with these settings: "
-                f"{type(error).__name__}: {_short(error)}"
+                f"{type(error).__name__}: {_short(error)}; write a config.json with others and pass -o config=FILE"
             ) from error
     return network
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,10 +14,13 @@ from transformers import PretrainedConfig
 
 from ktiwprobe import Corpus, Split
 from ktiwprobe.data import BOS
+from ktiwprobe.errors import OptionError
 from ktiwprobe_transformers.loading import load_config, load_network, make_network
 from ktiwprobe_transformers.sizes import SPARE, make_config, speak
 
 FEWEST, ENDLESS = 64, 512  # positions from scratch: at least, and for a stream, whose longest sentence nobody knows
+SMALL, MANY = 50_000_000, 500  # weights that are always few enough, and those for each layer and squared width
+TEXT_PARTS = ("encoder", "decoder", "text_encoder", "text_config", "generator")
 
 
 def pretrained_network(auto: str, corpus: Corpus, options: Any) -> tuple[nn.Module, frozenset[str]]:
@@ -46,13 +50,32 @@ def fresh_network(auto: str, corpus: Corpus, options: Any, shift: int) -> nn.Mod
     speak(config, corpus.source_size + (corpus.target_size if shift else 0), start=shift + BOS)
     if corpus.kind == "classification":
         config.num_labels = corpus.target_size
+    if not Path(options.config).exists():
+        with torch.random.fork_rng(devices=[]):  # weights depend on the seed alone
+            _check_size(make_network(getattr(transformers, auto), config, empty=True), options)
     return make_network(getattr(transformers, auto), config)
+
+
+def _check_size(network: nn.Module, options: Any) -> None:
+    """Refuse a type that the options do not make small, before its weights take all memory."""
+    weights = sum(p.numel() for p in network.parameters())
+    if not Path(options.config).exists() and weights > max(SMALL, MANY * options.layers * options.hidden**2):
+        raise OptionError(
+            f"architecture {options.config!r} has {weights / 1e6:,.0f} million weights even with hidden="
+            f"{options.hidden} and layers={options.layers}, since it has other sizes too: write a config.json with "
+            "all of them and pass -o config=FILE"
+        )
 
 
 def empty_network(auto: str, options: Any, *, weights: bool = False) -> nn.Module:
     """A network with the layers and heads that the options say: without weights, or with random ones."""
-    config = pretrained_config(options) if options.path else fresh_config(options, positions=FEWEST)
-    return make_network(getattr(transformers, auto), config, empty=not weights)
+    if options.path:
+        return make_network(getattr(transformers, auto), pretrained_config(options), empty=not weights)
+    config = fresh_config(options, positions=FEWEST)
+    speak(config, FEWEST, start=BOS)
+    network = make_network(getattr(transformers, auto), config, empty=not weights)
+    _check_size(network, options)
+    return network
 
 
 class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -96,7 +119,7 @@ def limit_of(network: nn.Module) -> int | None:
     """The most positions that a network takes; None if nothing limits them, as with relative positions."""
     config: Any = network.config
     most = [getattr(part, "max_position_embeddings", None) for part in (config, *_parts(config))]
-    known = [int(number) for number in most if number]
+    known = [int(number) for number in most if number and number > 0]  # XLNet writes -1 for no limit
     for module in network.modules():  # RoBERTa counts positions from after the padding id
         table = getattr(module, "position_embeddings", None)
         if isinstance(table, nn.Embedding) and table.padding_idx is not None:
@@ -105,4 +128,5 @@ def limit_of(network: nn.Module) -> int | None:
 
 
 def _parts(config: PretrainedConfig) -> list[Any]:
-    return [getattr(config, name) for name in config.sub_configs]
+    """The parts of a config that read or write text."""
+    return [getattr(config, name, None) for name in config.sub_configs if name in TEXT_PARTS]
