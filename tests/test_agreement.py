@@ -478,3 +478,19 @@ def test_a_metric_class_brings_its_own_baseline() -> None:
     assert isinstance(found, Agreement)
     peaks = u.values.reshape(30, 7).argmax(1)
     assert found.baseline == pytest.approx(np.mean([(p - q) ** 2 for p in peaks for q in range(7)]))
+
+
+def test_a_maximum_over_different_chance_levels_is_warned_about() -> None:
+    """Where one checkpoint sees fewer cells its chance is higher, and so may be its value."""
+    rng = np.random.default_rng(0)
+    u = make_signal(rng.normal(size=160), np.full(40, 4), np.full(40, 1), meta={"name": "u", "fingerprint": "f"})
+    few = make_signal(
+        *(rng.normal(size=80), np.full(40, 2), np.full(40, 1)),
+        columns=np.tile([0, 1], 40),
+        meta={"name": "few", "fingerprint": "f"},
+    )
+    many = make_signal(rng.normal(size=160), np.full(40, 4), np.full(40, 1), meta={"name": "v", "fingerprint": "f"})
+    alike, _ = measure([(u, many), (u, many)], metrics.Agreement(), "agreement")
+    other, _ = measure([(u, many), (u, few)], metrics.Agreement(), "agreement")
+    assert not any("chance differs" in str(warning) for warning in alike.warnings)
+    assert any("chance differs" in str(warning) and "0.25 to 0.50" in str(warning) for warning in other.warnings)

@@ -305,3 +305,11 @@ def test_a_task_without_alignment_has_no_gold(tiny_corpus: Corpus) -> None:
     """`gold` is then a wrong SPEC, and the sentence names the task."""
     with pytest.raises(SpecError, match="'tiny-task' has no gold alignment"):
         gold_signal(Split.of([[4]], [[4]]), tiny_corpus, "validation")
+
+
+def test_inputs_that_no_row_sees_are_part_of_the_matrix() -> None:
+    """A sparse attention may leave out the last inputs; their columns are NaN, not missing."""
+    signal = make_signal(np.array([1.0, 2.0]), np.array([2]), np.array([1]))
+    assert signal[0].shape == (1, 2)
+    named = replace(signal, text=lambda _sentence: (("a", "b", "c"), ("y",)))
+    np.testing.assert_array_equal(named[0], [[1.0, 2.0, np.nan]])

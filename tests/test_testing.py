@@ -422,10 +422,10 @@ def test_what_does_not_apply_says_why(tiny_registry: Registry) -> None:
 
 def test_the_case_has_padding_and_a_single_token(tiny_registry: Registry, tiny_corpus: Corpus) -> None:
     """The sentences tried differ in length, and one has a single token on both sides."""
-    split = few_sentences(tiny_corpus.split("validation"))
+    split = few_sentences(tiny_corpus.split("validation"), "classification")
     assert split.x.lengths[-1] == split.y.lengths[-1] == 1
     assert len(set(split.x.lengths.tolist())) > 3
-    assert len(few_sentences(Split.of([[4, 5]], [[6]]))) == 2
+    assert len(few_sentences(Split.of([[4, 5]], [[6]]), "classification")) == 2
     case = make_case(tiny_registry, "tiny-model")
     cells = [len(cut) for cut in said(case.model, case.batch)["alpha"]]
     assert cells == (case.split.x.lengths * case.split.y.lengths).tolist()

@@ -188,21 +188,24 @@ def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Callable[..., Any], 
         per_sentence=per_sentence,
         u_step=u.meta.get("step"),
         v_step=v.meta.get("step"),
-        warnings=_warnings(pairs, best, chosen, lower=lower),
+        warnings=_warnings(pairs, best, sums, lower=lower),
     )
     return result, best
 
 
-def _warnings(pairs: Sequence[tuple[Signal, Signal]], best: int, sums: Sums, *, lower: bool) -> tuple[Caveat, ...]:
+def _warnings(
+    pairs: Sequence[tuple[Signal, Signal]], best: int, sums: Sequence[Sums], *, lower: bool
+) -> tuple[Caveat, ...]:
     """What the signals themselves tell against the value."""
-    u, v = pairs[best]
+    (u, v), chosen = pairs[best], sums[best]
     several = 1 if len({v.name for _, v in pairs}) > 1 else 0  # the side that has several checkpoints
     found = [
         caveats.same_signal(u, v),
         *(caveats.flat_rows(signal) for signal in (u, v)),
         caveats.chosen_by_value([pair[several].name for pair in pairs], best, lower=lower),
-        caveats.few_sentences(u, v, int(np.count_nonzero(sums.bottom))),
-        caveats.part_of_the_cells(u, v, sums.cells),
+        caveats.chance_differs([one.baseline for one in sums if one.baseline is not None]),
+        caveats.few_sentences(u, v, int(np.count_nonzero(chosen.bottom))),
+        caveats.part_of_the_cells(u, v, chosen.cells),
     ]
     return tuple(dict.fromkeys(caveat for caveat in found if caveat))
 

@@ -13,6 +13,7 @@ from ktiwprobe.specs import LEXICAL
 
 FLAT = math.log(2)  # a spread of log-odds below it: no input doubles the odds that another input gives the output
 FEW = 30  # sentences below which a bootstrap over sentences is rough
+SAME_CHANCE = 0.02  # chance levels that differ by less are one
 UNINFORMATIVE = ("untrained", "flat")  # kinds after which a value says nothing of what a model knows
 
 
@@ -93,6 +94,17 @@ def chosen_by_value(names: Sequence[str], best: int, *, lower: bool) -> Caveat |
         "repeats this choice in every resample"
     )
     return Caveat("maximum", text)
+
+
+def chance_differs(baselines: Sequence[float]) -> Caveat | None:
+    """The checkpoints that were chosen from do not have one chance level, so the highest value need not be the best."""
+    if not baselines or max(baselines) - min(baselines) <= SAME_CHANCE:
+        return None
+    text = (
+        f"chance differs between the checkpoints that were compared ({min(baselines):.2f} to {max(baselines):.2f}), so "
+        "the highest value may be nearest to chance: name a step with @"
+    )
+    return Caveat("chance", text)
 
 
 def few_sentences(u: Signal, v: Signal, sentences: int) -> Caveat | None:

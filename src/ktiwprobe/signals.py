@@ -81,7 +81,8 @@ class Signal:
         if not -len(self) <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self)}")
         part = self.only(sentence % len(self))
-        T, L = len(part.lengths), part.positions.max(initial=-1) + 1
+        tokens = part._tokens()  # no row may look at the last inputs
+        T, L = len(part.lengths), max(part.positions.max(initial=-1) + 1, len(tokens[0][0]) if tokens else 0)
         matrix = np.full((len(self.sites), T, L), np.nan, np.float32)
         matrix[:, np.repeat(np.arange(T), part.lengths), part.positions] = part.values
         return matrix[0] if len(self.sites) == 1 else matrix

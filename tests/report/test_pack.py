@@ -49,9 +49,9 @@ def ragged() -> tuple:
 def test_a_sentence_is_a_full_block():
     """A chosen sentence is laid out as T x L, as indexing the signal gives it, whatever else is chosen."""
     signal = ragged()
-    blocks = Layout(signal, np.array([1]), np.array([3])).dense(signal)
+    blocks = Layout(signal, np.array([1]), np.array([3])).dense()
     np.testing.assert_array_equal(blocks.reshape(2, 3, 3), signal[1])
-    both = Layout(signal, np.array([0, 1]), np.array([2, 3])).dense(signal)
+    both = Layout(signal, np.array([0, 1]), np.array([2, 3])).dense()
     np.testing.assert_array_equal(both[:, 4:], blocks)
     np.testing.assert_array_equal(both[:, :4].reshape(2, 2, 2), signal[0])
 
@@ -98,3 +98,14 @@ def test_sinks_are_kept_exactly_where_there_are_any():
     np.testing.assert_allclose(sinks, [0.6, 0.0], atol=1e-5)
     assert "sinks" not in pack([signal], np.array([2]), np.array([2]), probe="alpha")
     assert "sinks" not in pack([signal], np.array([1]), np.array([2]), probe="delta")
+
+
+def test_each_step_keeps_its_own_cells() -> None:
+    """Where a sparse attention looks at other inputs at another step, values stay with their inputs."""
+    cells = ([0, 2], [1, 2])
+    signals = [make_signal(np.array([5.0, 7.0]), np.array([2]), np.array([1]), np.array(c)) for c in cells]
+    blocks = [Layout(signal, np.array([0]), np.array([3])).dense()[0] for signal in signals]
+    np.testing.assert_array_equal(blocks[0], [5.0, np.nan, 7.0])
+    np.testing.assert_array_equal(blocks[1], [np.nan, 5.0, 7.0])
+    codes = pack(signals, np.array([0]), np.array([3]))["codes"]
+    assert codes != pack([signals[0]] * 2, np.array([0]), np.array([3]))["codes"]

@@ -52,7 +52,7 @@ def collect(
         "missing": missing,
         "warnings": measures.all_warnings(rows),
         "curves": lines,
-        "baseline": rows[0]["baseline"] if rows else None,
+        "baseline": measures.one_chance(rows, lines),
         "findings": findings(rows, lines),
         "dictionary": dictionary(finder),
         **shown,

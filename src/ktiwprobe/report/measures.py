@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ktiwprobe import agreement
+from ktiwprobe import agreement, caveats
 from ktiwprobe.address import Finder
 from ktiwprobe.agreement import Agreement, make_metric
 from ktiwprobe.caveats import UNINFORMATIVE
@@ -145,15 +145,25 @@ def _agreement_line(finder: Reader, name: str) -> list[dict[str, Any]]:
     except SpecError:  # there is no such run, which the table's rows tell
         return []
     alpha = mine.signals[0]
-    found = [(v.meta["step"], agreement.add_up(alpha, v, finder.rule()).value) for v in others.signals]
-    points = [(int(step), value) for step, value in found if value is not None]
+    sums = [(int(v.meta["step"]), agreement.add_up(alpha, v, finder.rule())) for v in others.signals]
+    points = [(step, one.value) for step, one in sums if one.value is not None]
+    chances = [one.baseline for _, one in sums if one.baseline is not None]
     whose = "" if others.run is None else others.run.path.name
     label = symbol(finder, read_spec(name, finder.registry.names("probes")))
-    return [_line(name, f"A(α, {label})", f"β of {whose}", points)]
+    return [_line(name, f"A(α, {label})", f"β of {whose}", points, chances)]
 
 
-def _line(key: str, label: str, note: str, points: Points) -> dict[str, Any]:
-    return {"key": key, "label": label, "note": note, "points": [[step, value] for step, value in points]}
+def _line(key: str, label: str, note: str, points: Points, chances: Sequence[float] = ()) -> dict[str, Any]:
+    points_of_page = [[step, value] for step, value in points]
+    return {"key": key, "label": label, "note": note, "points": points_of_page, "chance": list(chances)}
+
+
+def one_chance(rows: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]]) -> float | None:
+    """The chance level to draw; None where it is not one for all points, as where each step sees other cells."""
+    chances = [chance for line in lines for chance in line["chance"]]
+    if not rows or caveats.chance_differs(chances):
+        return None
+    return rows[0]["baseline"]  # type: ignore[no-any-return]
 
 
 def other_seeds(finder: Reader) -> list[Run]:

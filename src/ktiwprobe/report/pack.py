@@ -36,7 +36,7 @@ Floats = NDArray[np.float32]
 class Layout:
     """Where the cells of the chosen sentences are in a signal, and where they go in the page."""
 
-    signal: Signal  # any one of those to be packed: they have the same cells
+    signal: Signal
     sentences: NDArray[np.int64]  # (n,) which are chosen
     widths: NDArray[np.int64]  # (n,) L of each
 
@@ -58,11 +58,11 @@ class Layout:
         here = _ranges(self.signal.starts[self.rows], lengths)
         return here, np.repeat(self.row_starts[:-1], lengths) + self.signal.positions[here]
 
-    def dense(self, signal: Signal) -> Floats:
+    def dense(self) -> Floats:
         """The chosen sentences as full blocks, NaN where a row may not look. (S, cells of the page)"""
         here, there = self.cells
-        blocks = np.full((len(signal.sites), self.row_starts[-1]), np.nan, np.float32)
-        blocks[:, there] = signal.values[:, here]
+        blocks = np.full((len(self.signal.sites), self.row_starts[-1]), np.nan, np.float32)
+        blocks[:, there] = self.signal.values[:, here]
         return blocks
 
 
@@ -71,7 +71,8 @@ def pack(
 ) -> dict[str, Any]:
     """One probe at several steps, for the page: its sites, codes, row ends, peaks and, if it has any, sinks."""
     layout = Layout(signals[0], sentences, widths)
-    blocks = [layout.dense(signal) for signal in signals]
+    # A sparse attention may look elsewhere at each step, so each signal has cells of its own in the same rows.
+    blocks = [Layout(signal, sentences, widths).dense() for signal in signals]
     codes, ends = (np.stack(parts) for parts in zip(*(quantise(b, layout.row_starts) for b in blocks), strict=True))
     peaks = np.stack([peaks_of(_with_pools(b), layout.row_starts) for b in blocks])
     packed = {"sites": list(signals[0].sites), "codes": _text(codes), "ends": _text(ends.astype("<f4"))}
