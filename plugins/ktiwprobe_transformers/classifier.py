@@ -44,7 +44,7 @@ class HfClassifier(HfModel):
         states: list[Tensor] = []
         hook = network.base_model.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
         begin = network.get_input_embeddings().register_forward_hook(
-            lambda _module, _args, output: output.detach().clone().requires_grad_()  # of a frozen network too
+            lambda _module, _args, output: output.detach().clone().requires_grad_() + 0  # of a frozen network too
         )
         try:
             with torch.inference_mode(False), torch.enable_grad(), evaluating(network), watching(network):
