@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from ktiwprobe import build_registry
 from ktiwprobe.data import training_batches
-from ktiwprobe.recipe import make_recipe
+from ktiwprobe.runs.recipe import make_recipe
 from ktiwprobe_paper.experiments.copying import MODEL
 from ktiwprobe_paper.experiments.gradient import WIDTHS, errors_at, make_problem
 

@@ -12,7 +12,7 @@ from statistics import median
 import torch
 from benchmarks.beta import make_batches
 
-from ktiwprobe.probes import delta_by_definition
+from ktiwprobe.probes.definitions import delta_by_definition
 from ktiwprobe_paper.seq2seq import Seq2Seq
 
 V, BATCHES = 8000, 4

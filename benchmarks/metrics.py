@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ktiwprobe.metrics import Agreement, Kendall, Rows
+from ktiwprobe.compare.metrics import Agreement, Kendall, Rows
 
 REPEATS = 3
 

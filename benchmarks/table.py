@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from ktiwprobe import Run, build_registry, train
-from ktiwprobe.engines import make_engine
+from ktiwprobe.compare.metrics import Agreement, Kendall
 from ktiwprobe.experiments import Context
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.metrics import Agreement, Kendall
-from ktiwprobe.progress import SILENT
+from ktiwprobe.files.progress import SILENT
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.training.engines import make_engine
 from ktiwprobe_paper.experiments.comparison import Comparison, How, Runs
 
 LIMIT, STEPS = 60.0, 24

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ktiwprobe import Batch, build_registry
 from ktiwprobe.data import training_batches
-from ktiwprobe.progress import Progress
-from ktiwprobe.recipe import Recipe, make_recipe
-from ktiwprobe.training import follow
+from ktiwprobe.files.progress import Progress
+from ktiwprobe.runs.recipe import Recipe, make_recipe
+from ktiwprobe.training.loop import follow
 
 STEPS, PAIRS = 4, 25
 LIMIT = 1.10

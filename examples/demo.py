@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from ktiwprobe import agree, build_registry, plots, train
-from ktiwprobe.address import Finder
-from ktiwprobe.agreement import add_up
-from ktiwprobe.cli.progress import make_progress
-from ktiwprobe.metrics import Agreement
-from ktiwprobe.tables import show_agreement
+from ktiwprobe.compare.finder import Finder
+from ktiwprobe.compare.agreement import add_up
+from ktiwprobe.views.progress import make_progress
+from ktiwprobe.compare.metrics import Agreement
+from ktiwprobe.views.tables import show_agreement
 
 COMPARISONS = [
     ("alpha", "beta", "agreement", None),

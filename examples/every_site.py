@@ -10,9 +10,9 @@ import argparse
 import numpy as np
 
 from ktiwprobe import agree, build_registry, probe
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.run import find_run, runs_folder
-from ktiwprobe.tables import Table
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.runs.run import find_run, runs_folder
+from ktiwprobe.views.tables import Table
 
 
 def main() -> None:

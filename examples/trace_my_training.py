@@ -10,8 +10,8 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration, Trainer, TrainingArguments
 
 from ktiwprobe import Corpus, Split, agree, build_registry
-from ktiwprobe.report import collect, render
-from ktiwprobe.tables import show_agreement
+from ktiwprobe.views.page import collect, render
+from ktiwprobe.views.tables import show_agreement
 from ktiwprobe_transformers import Tracer
 
 PAD, START, END = 0, 1, 2  # as in our generated corpora

@@ -24,7 +24,7 @@ from hypothesis import settings
 import texts
 import tiny
 from ktiwprobe import Corpus, Run, build_registry, train
-from ktiwprobe.registry import Registry
+from ktiwprobe.plugins.registry import Registry
 
 torch.set_num_threads(1)
 settings.register_profile("here", deadline=None, database=None, derandomize=True)  # the same examples every time

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ktiwprobe import Batch, Corpus, build_registry
-from ktiwprobe.registry import Registry
+from ktiwprobe.plugins.registry import Registry
 
 SEQ2SEQ = ("bart", "mbart", "marian", "t5", "bert+bert")
 ENCODERS = ("bert", "roberta", "distilbert")

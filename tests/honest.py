@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, Trace, choose
-from ktiwprobe.attend import allowed
 from ktiwprobe.data import BOS
-from ktiwprobe.probes import log_odds
+from ktiwprobe.models.attend import allowed
+from ktiwprobe.probes.definitions import log_odds
 from mutants import Right, TwoHeads
 
 

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, Split, TorchModel, Trace, choose, option
-from ktiwprobe.attend import allowed, by_site
+from ktiwprobe.compare.metrics import Kendall
 from ktiwprobe.data import BOS, EOS, each_token_a_word
-from ktiwprobe.metrics import Kendall
-from ktiwprobe.probes import alpha, beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.attend import allowed, by_site
+from ktiwprobe.probes.definitions import alpha, beta_by_definition, delta_by_definition, log_odds
 from tiny import SOURCE, TARGET, FreshSentences, TinyTask
 
 Rows = np.ndarray

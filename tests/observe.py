@@ -10,8 +10,8 @@ from typing import Any
 
 import tiny
 from ktiwprobe import Run, build_registry, hookimpl
-from ktiwprobe.progress import Progress
-from ktiwprobe.registry import Registry
+from ktiwprobe.files.progress import Progress
+from ktiwprobe.plugins.registry import Registry
 
 
 def hears_ctrl_c() -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ktiwprobe import build_registry, figures
+from ktiwprobe import build_registry
 from ktiwprobe.cli import COMMANDS, main
+from ktiwprobe.compare.linking import METHODS
 from ktiwprobe.experiments import reproduce
-from ktiwprobe.hookspecs import PROJECT
-from ktiwprobe.linking import METHODS
-from ktiwprobe.registry import KINDS
-from ktiwprobe.run import find_runs
+from ktiwprobe.plugins.hookspecs import PROJECT
+from ktiwprobe.plugins.registry import KINDS
+from ktiwprobe.runs.run import find_runs
+from ktiwprobe.views import figures
 from ktiwprobe_paper.text.parallel import FILES, SETS
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -35,7 +35,7 @@ def test_an_error_in_a_script_gives_the_cursor_back(tmp_path: Path) -> None:
     """Progress drawn outside of a command ends with the process, so the terminal is not left without a cursor."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from ktiwprobe.cli.progress import make_progress\n"
+        "from ktiwprobe.views.progress import make_progress\n"
         "make_progress(quiet=False).begin('job', 10)\n"
         "raise ValueError('meant')\n"
     )

@@ -9,7 +9,7 @@ import pytest
 import honest
 import mutants
 from ktiwprobe.errors import ContractError
-from ktiwprobe.registry import Registry
+from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.testing import check_metric, check_model, check_probe, check_task
 
 NAMES = [model.__name__ for model in mutants.WRONG_MODELS]

@@ -1,13 +1,13 @@
 """What the README tells a reader to type works, at a size that fits a test suite."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from ktiwprobe.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,23 +22,19 @@ def commands() -> list[str]:
 
 
 @pytest.mark.xdist_group("readme")
-def test_every_command_works(tmp_path: Path) -> None:
-    """The README's commands, one after another in an empty folder, exit with 0 and say something."""
+def test_every_command_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's commands, one after another in an empty folder, exit with 0 and print something."""
     sizes = ["--steps", "10", "-o", "validation=30", "-o", "hidden=32"]
     small = {"train": sizes, "sweep": sizes}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KTIWPROBE_RUNS", raising=False)
     run = [c for c in commands() if not c.startswith(NOT_HERE)]
     assert len(run) > 6
     for command in run:
         words = shlex.split(command)
         assert words[0] == "ktiwprobe", command
-        done = subprocess.run(
-            [sys.executable, "-c", "from ktiwprobe.cli import main; main()", *words[1:], *small.get(words[1], [])],
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        done = CliRunner().invoke(main, [*words[1:], *small.get(words[1], [])], catch_exceptions=False)
+        assert done.exit_code == 0, f"{command}: {done.stderr}"
         assert done.stdout
 
 

@@ -22,7 +22,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ktiwprobe import Batch, build_registry
 from ktiwprobe.errors import KtiwprobeError
-from ktiwprobe.probing import probe
+from ktiwprobe.probes.probing import probe
 from ktiwprobe_transformers.classifier import HfClassifier
 from ktiwprobe_transformers.language import HfCausalLm, HfMaskedLm
 from ktiwprobe_transformers.seq2seq import HfSeq2Seq

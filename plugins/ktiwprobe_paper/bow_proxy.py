@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, NeuralModel, option
-from ktiwprobe.scoring import nll_of_shared_logits
+from ktiwprobe.models.scoring import nll_of_shared_logits
 
 BLOCK = 2**22  # logits at a time
 

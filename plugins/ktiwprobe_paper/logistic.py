@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ktiwprobe import Batch, Corpus, Split, option
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.scoring import nll_of_log_odds
+from ktiwprobe.models.scoring import nll_of_log_odds
 from ktiwprobe_paper.ibm1 import Table, bags, training_split
 
 SWEEP = tuple(10 ** (half / 2) for half in range(-10, 9))  # C, the inverse of the L2 penalty: 1e-5 to 1e4

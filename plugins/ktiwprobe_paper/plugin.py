@@ -1,7 +1,7 @@
 """What this plugin registers; importing it imports neither torch nor any model."""
 
 from ktiwprobe import hookimpl
-from ktiwprobe.hookspecs import Register
+from ktiwprobe.plugins.hookspecs import Register
 
 
 @hookimpl

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch, Trace
-from ktiwprobe.attend import by_site
-from ktiwprobe.probes import log_odds
+from ktiwprobe.models.attend import by_site
+from ktiwprobe.probes.definitions import log_odds
 from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
 from ktiwprobe_transformers.forcing import Force, four_dimensions, watching
 from ktiwprobe_transformers.lengths import in_order

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ktiwprobe import Batch
 from ktiwprobe.errors import PluginError
-from ktiwprobe.probing import evaluating
+from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.forcing import watching
 from ktiwprobe_transformers.model import HfModel, HfOptions
 

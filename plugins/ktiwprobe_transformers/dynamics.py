@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ktiwprobe import Run, Signal, option
-from ktiwprobe.agreement import Sums, add_up, xi
+from ktiwprobe.claims.measures import Points, accuracy, peak_is_gold
+from ktiwprobe.compare.agreement import Sums, add_up, xi
+from ktiwprobe.compare.metrics import Agreement
 from ktiwprobe.errors import SpecError
 from ktiwprobe.experiments import Context, Result
-from ktiwprobe.metrics import Agreement
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import Points, accuracy, peak_is_gold
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_transformers.dynamics_result import ALL, COURSES, Found, Line, result_of
 
 TOY = "toy-translation"

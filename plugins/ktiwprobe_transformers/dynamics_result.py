@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ktiwprobe.claims.measures import Points, learned_at, median
 from ktiwprobe.experiments import Result
 from ktiwprobe.plots import Figure, Panel, table, trials
-from ktiwprobe_paper.experiments.measures import Points, learned_at, median
 
 ALL = "all heads"
 COURSES = ("beta", "beta-uf", "alpha")  # what A's attention is held against

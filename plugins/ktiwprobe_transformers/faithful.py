@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch
-from ktiwprobe.attend import at_every_site
 from ktiwprobe.errors import ContractError
-from ktiwprobe.probes import log_odds
-from ktiwprobe.probing import evaluating
+from ktiwprobe.models.attend import at_every_site
+from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.betas import beta_of, part
 from ktiwprobe_transformers.forcing import Call, Key, watching, weights_times_values
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ktiwprobe.probing import evaluating
+from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.forcing import watching
 from ktiwprobe_transformers.loading import quiet
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ktiwprobe import Batch, Trace
-from ktiwprobe.attend import by_site
 from ktiwprobe.errors import CorpusError
+from ktiwprobe.models.attend import by_site
 from ktiwprobe_transformers.forcing import four_dimensions
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, option
-from ktiwprobe.attend import by_site
 from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
-from ktiwprobe.probing import evaluating
-from ktiwprobe.scoring import nll_of_logits
+from ktiwprobe.models.attend import by_site
+from ktiwprobe.models.scoring import nll_of_logits
+from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.betas import at_each_site, beta_of, one_row_at_a_time
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import Call, Force, Key, Watch, four_dimensions, refusal, watching

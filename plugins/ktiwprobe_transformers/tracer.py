@@ -14,7 +14,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ktiwprobe import Batch, Corpus, Recorder, Split
 from ktiwprobe.errors import CorpusError, PluginError, UsageError
-from ktiwprobe.probing import evaluating
+from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.classifier import HfClassifier
 from ktiwprobe_transformers.forcing import SUPPORTED
 from ktiwprobe_transformers.language import HfCausalLm, HfMaskedLm

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ktiwprobe.attend import by_site, uniform
 from ktiwprobe.errors import PluginError
-from ktiwprobe.probing import evaluating
+from ktiwprobe.models.attend import by_site, uniform
+from ktiwprobe.probes.probing import evaluating
 
 if TYPE_CHECKING:
     from ktiwprobe_transformers.model import HfModel

@@ -7,25 +7,28 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ktiwprobe.hookspecs import hookimpl
+from ktiwprobe import aliases
+from ktiwprobe.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from ktiwprobe.address import agree
-    from ktiwprobe.agreement import Agreement
-    from ktiwprobe.alignment import align
-    from ktiwprobe.attend import choose
-    from ktiwprobe.data import Batch, Corpus, Example, Split, Stream
+    from ktiwprobe.compare.agreement import Agreement
+    from ktiwprobe.compare.alignment import align
+    from ktiwprobe.compare.finder import agree
+    from ktiwprobe.corpus.batch import Batch
+    from ktiwprobe.corpus.corpus import Corpus, Example, Stream
+    from ktiwprobe.corpus.split import Split
     from ktiwprobe.errors import KtiwprobeError
-    from ktiwprobe.extraction import extract
-    from ktiwprobe.options import option
-    from ktiwprobe.probing import probe
-    from ktiwprobe.protocols import AttentionModel, Model, Task, Trace
-    from ktiwprobe.recording import Recorder
-    from ktiwprobe.registry import build_registry
-    from ktiwprobe.run import Run
-    from ktiwprobe.signals import Signal
-    from ktiwprobe.torchmodel import NeuralModel, TorchModel
-    from ktiwprobe.training import train
+    from ktiwprobe.models.attend import choose
+    from ktiwprobe.models.base import NeuralModel, TorchModel
+    from ktiwprobe.plugins.options import option
+    from ktiwprobe.plugins.protocols import AttentionModel, Model, Task, Trace
+    from ktiwprobe.plugins.registry import build_registry
+    from ktiwprobe.probes.extraction import extract
+    from ktiwprobe.probes.probing import probe
+    from ktiwprobe.recording.recorder import Recorder
+    from ktiwprobe.runs.run import Run
+    from ktiwprobe.signals.signal import Signal
+    from ktiwprobe.training.loop import train
 
 # Read when torch loads its thread pool (GNU OpenMP): how long a waiting thread spins before it sleeps. By default so
 # long that training crawls beside other work: on two cores that were also busy with other work, two threads made 0.2
@@ -35,22 +38,22 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 __version__ = "0.1.0"
 
 _HOMES = {
-    "address": ("agree",),
-    "agreement": ("Agreement",),
-    "alignment": ("align",),
-    "attend": ("choose",),
+    "compare.finder": ("agree",),
+    "compare.agreement": ("Agreement",),
+    "compare.alignment": ("align",),
+    "models.attend": ("choose",),
     "data": ("Batch", "Corpus", "Example", "Split", "Stream"),
     "errors": ("KtiwprobeError",),
-    "extraction": ("extract",),
-    "options": ("option",),
-    "probing": ("probe",),
-    "protocols": ("AttentionModel", "Model", "Task", "Trace"),
-    "recording": ("Recorder",),
-    "registry": ("build_registry",),
-    "run": ("Run",),
-    "signals": ("Signal",),
-    "torchmodel": ("NeuralModel", "TorchModel"),
-    "training": ("train",),
+    "probes.extraction": ("extract",),
+    "plugins.options": ("option",),
+    "probes.probing": ("probe",),
+    "plugins.protocols": ("AttentionModel", "Model", "Task", "Trace"),
+    "recording.recorder": ("Recorder",),
+    "plugins.registry": ("build_registry",),
+    "runs.run": ("Run",),
+    "signals.signal": ("Signal",),
+    "models.base": ("NeuralModel", "TorchModel"),
+    "training.loop": ("train",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -81,6 +84,8 @@ __all__ = [
     "probe",
     "train",
 ]
+
+aliases.install()
 
 
 def __getattr__(name: str) -> Any:

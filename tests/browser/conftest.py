@@ -18,8 +18,8 @@ from need import need_chromium
 
 import tiny
 from ktiwprobe import build_registry, train
-from ktiwprobe.registry import Registry
-from ktiwprobe.report import collect, render
+from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.views.page import collect, render
 
 SIZES = {"wide": (1280, 900), "phone": (360, 740)}
 

@@ -13,11 +13,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from ktiwprobe import Run
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.registry import Registry
-from ktiwprobe.report import viewer_html
-from ktiwprobe.run import find_runs
-from ktiwprobe.signals import Signal, make_signal
+from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.runs.run import find_runs
+from ktiwprobe.signals.signal import Signal, make_signal
+from ktiwprobe.views.page import viewer_html
 
 BOTH = pytest.mark.parametrize("size", ["wide", "phone"])
 

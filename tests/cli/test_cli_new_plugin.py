@@ -38,7 +38,7 @@ def test_an_awkward_name_makes_working_code(cli, tmp_path, monkeypatch, name):
     monkeypatch.syspath_prepend(tmp_path / f"ktiwprobe-{name}" / "src")
     names: dict[str, object] = {}
     exec(f"from {module}.model import *", names)
-    assert names["Trace"].__module__ == "ktiwprobe.protocols"
+    assert names["Trace"].__module__ == "ktiwprobe.plugins.protocols"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ktiwprobe.figures import KINDS
+from ktiwprobe.views.figures import KINDS
 
 BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 

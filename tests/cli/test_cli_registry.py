@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ktiwprobe.registry import KINDS
+from ktiwprobe.plugins.registry import KINDS
 
 BROKEN = "import a_module_that_nobody_has\n"
 TAKEN = """

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ktiwprobe import build_registry
-from ktiwprobe.signals import make_signal
+from ktiwprobe.signals.signal import make_signal
 from ktiwprobe_paper.experiments import copying, counts, gradient, locality, measures, multihead, optimal
 from ktiwprobe_paper.ibm1 import count_table
 

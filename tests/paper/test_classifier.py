@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ktiwprobe import Batch, Corpus, Split
-from ktiwprobe.attend import uniform
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.attend import uniform
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
 from ktiwprobe_paper import packed_lstm
 from ktiwprobe_paper.classifier import Classifier
 from ktiwprobe_paper.recurrent import Recurrent, packed, padded

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from ktiwprobe import Batch, Corpus, Split
-from ktiwprobe.attend import uniform
 from ktiwprobe.data import BOS, EOS, SPECIALS
+from ktiwprobe.models.attend import uniform
 from ktiwprobe_paper.decoding import beam_search, greedy
 from ktiwprobe_paper.seq2seq import Seq2Seq
 

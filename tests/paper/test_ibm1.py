@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ktiwprobe import Batch, Corpus, Run, Split
 from ktiwprobe.data import SPECIALS
-from ktiwprobe.probes import alpha
+from ktiwprobe.probes.definitions import alpha
 from ktiwprobe.testing import check_model
 from ktiwprobe_paper import ibm1
 from ktiwprobe_paper.ibm1 import Ibm1, count_table, training_split

@@ -13,7 +13,7 @@ from torch import Tensor
 from ktiwprobe import Batch, Corpus, Run, Split
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.probes import alpha
+from ktiwprobe.probes.definitions import alpha
 from ktiwprobe.testing import check_model
 from ktiwprobe_paper import logistic
 from ktiwprobe_paper.logistic import SWEEP, LogisticRegression

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from test_sweep import Here
 
 from ktiwprobe import Run, agree
 from ktiwprobe.experiments import reproduce
-from test_sweep import Here
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch, Corpus, Split, TorchModel
-from ktiwprobe.attend import Under, uniform
 from ktiwprobe.data import EOS, SPECIALS, UNK
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.attend import Under, uniform
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
 from ktiwprobe_paper import lexical
 from ktiwprobe_paper.recurrent import drop
 from ktiwprobe_paper.seq2seq import Seq2Seq

@@ -7,7 +7,7 @@ import pytest
 
 from ktiwprobe.data import EOS, SPECIALS
 from ktiwprobe.errors import OptionError
-from ktiwprobe.options import fill
+from ktiwprobe.plugins.options import fill
 from ktiwprobe_paper.sequences import Copy, Keyword, Permute
 
 FIRST = len(SPECIALS)

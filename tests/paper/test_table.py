@@ -7,18 +7,18 @@ import json
 
 import numpy as np
 import pytest
+from test_sweep import Here
 
 from ktiwprobe import agree, build_registry, train
-from ktiwprobe.agreement import add_up, xi
+from ktiwprobe.compare.agreement import add_up, xi
+from ktiwprobe.compare.metrics import Agreement
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.experiments import reproduce
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.metrics import Agreement
-from ktiwprobe.run import find_run
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.runs.run import find_run
 from ktiwprobe_paper.experiments.comparison import Cell, Row
 from ktiwprobe_paper.experiments.published import QUANTITIES, TABLES
 from ktiwprobe_paper.experiments.table_result import is_above_chance, judged
-from test_sweep import Here
 
 SENTIMENT = "toy-sentiment:train=120:validation=30:test=10"
 TRANSLATION = "toy-translation:train=60:validation=20:test=10"

@@ -19,8 +19,8 @@ import numpy as np
 
 from ktiwprobe import Run
 from ktiwprobe.experiments import reproduce
-from ktiwprobe.run import find_runs
-from ktiwprobe.signals import load_signal
+from ktiwprobe.runs.run import find_runs
+from ktiwprobe.signals.signal import load_signal
 
 TASKS = ("toy-sentiment:train=60:validation=40:test=10", "toy-translation:train=40:validation=12:test=10")
 EXPECTED = Path(__file__).with_name("table-0.1.0.json")

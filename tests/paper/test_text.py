@@ -11,9 +11,9 @@ from click.testing import CliRunner
 import texts
 from ktiwprobe import Corpus, Split
 from ktiwprobe.cli import main
+from ktiwprobe.corpus.textfiles import read_lines
 from ktiwprobe.data import BOS, EOS, SPECIALS, UNK, Ragged, TokenRoles, each_token_a_word
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.textfiles import read_lines
 from ktiwprobe_paper.text import cache, classification, own, parallel, translation
 from ktiwprobe_paper.text.files import read_table
 from ktiwprobe_paper.text.hub import Hub, load_dataset

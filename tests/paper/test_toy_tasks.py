@@ -10,7 +10,7 @@ import pytest
 from ktiwprobe import Corpus, Example
 from ktiwprobe.data import BOS, EOS, SPECIALS
 from ktiwprobe.errors import OptionError
-from ktiwprobe.options import fill
+from ktiwprobe.plugins.options import fill
 from ktiwprobe_paper.toy_sentiment import NEGATORS, REACH, STRENGTH, ToySentiment, make_filler, read
 from ktiwprobe_paper.toy_translation import PARTICLES, Lexicon, ToyTranslation, invent_roots
 

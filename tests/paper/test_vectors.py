@@ -9,7 +9,7 @@ import torch
 
 from ktiwprobe import build_registry, extract, train
 from ktiwprobe.errors import OptionError
-from ktiwprobe.extraction import Extractor
+from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe_paper.vectors import read_vectors
 
 

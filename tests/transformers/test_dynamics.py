@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from test_sweep import Here
 
 from ktiwprobe import agree
 from ktiwprobe.experiments import reproduce
 from ktiwprobe_transformers.dynamics import halfway, readings
 from ktiwprobe_transformers.dynamics_result import ALL, Found, Line, judged
-from test_sweep import Here
 
 
 @pytest.fixture

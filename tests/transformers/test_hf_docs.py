@@ -9,7 +9,7 @@ from test_tracer import bart, collate, sentences
 from transformers import TrainingArguments
 
 from hf_tiny import FAMILIES, save_bert
-from ktiwprobe.run import find_runs
+from ktiwprobe.runs.run import find_runs
 from test_docs import DOCS, blocks, page, type_in
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 import hf_tiny
 from ktiwprobe import Batch
 from ktiwprobe.errors import ContractError, PluginError
-from ktiwprobe.probing import probe
+from ktiwprobe.probes.probing import probe
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import EAGER
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import hf_tiny
-from ktiwprobe.attend import one_hot, uniform
 from ktiwprobe.errors import PluginError
+from ktiwprobe.models.attend import one_hot, uniform
 from ktiwprobe_transformers.forcing import Force, watching
 
 

@@ -13,10 +13,10 @@ import torch
 
 import hf_tiny
 from ktiwprobe import build_registry
-from ktiwprobe.attend import one_hot
 from ktiwprobe.errors import CorpusError, OptionError, PluginError
-from ktiwprobe.probes import delta, log_odds
-from ktiwprobe.registry import Registry
+from ktiwprobe.models.attend import one_hot
+from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.probes.definitions import delta, log_odds
 from ktiwprobe.testing import check_model
 from ktiwprobe_transformers.folding import beside
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 import hf_tiny
 from ktiwprobe import Batch
-from ktiwprobe.attend import Under, uniform
+from ktiwprobe.corpus.tokens import TokenRoles
 from ktiwprobe.data import Ragged, Split
 from ktiwprobe.errors import CorpusError, KtiwprobeError, PluginError
-from ktiwprobe.probing import probe
-from ktiwprobe.tokens import TokenRoles
+from ktiwprobe.models.attend import Under, uniform
+from ktiwprobe.probes.probing import probe
 from ktiwprobe_transformers.faithful import rows_mix
 from ktiwprobe_transformers.forcing import watching
 from ktiwprobe_transformers.texts import _masked

@@ -22,12 +22,12 @@ from transformers import (
 
 from ktiwprobe import Corpus, Split, build_registry, extract, probe
 from ktiwprobe.cli import main
-from ktiwprobe.corpora import load_corpus
+from ktiwprobe.corpus.saved import load_corpus
 from ktiwprobe.data import Ragged
 from ktiwprobe.errors import CorpusError, PluginError
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.recording import recorded_sentences
-from ktiwprobe.report.sentences import describe
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.recording.recorder import recorded_sentences
+from ktiwprobe.views.page.sentences import describe
 from ktiwprobe_transformers.probe_sets import as_corpus
 from ktiwprobe_transformers.tracer import as_model, make_recorder
 

@@ -13,13 +13,13 @@ from transformers import BertConfig, GPT2Config, T5Config
 
 import hf_tiny
 from ktiwprobe import Corpus, Run, train
-from ktiwprobe.alignment import Aligner, align, score
 from ktiwprobe.cli import main
+from ktiwprobe.compare.alignment import Aligner, align, score
 from ktiwprobe.data import Ragged, Split, TokenRoles
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.pooling import over_words, words_of
-from ktiwprobe.signals import Signal, gold_signal
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.signals.pooling import over_words, words_of
+from ktiwprobe.signals.signal import Signal, gold_signal
 from ktiwprobe_transformers.loading import load_tokenizer
 from ktiwprobe_transformers.retokenise import retokenised, roles_of
 from ktiwprobe_transformers.texts import as_masked

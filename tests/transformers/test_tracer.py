@@ -25,7 +25,7 @@ from transformers import (
 from ktiwprobe import Batch, agree, extract, probe
 from ktiwprobe.cli import main
 from ktiwprobe.errors import CorpusError, KtiwprobeError, OptionError, PluginError, RunError, UsageError
-from ktiwprobe.recording import recorded_sentences
+from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe_transformers import Tracer, trace_step
 from ktiwprobe_transformers.tracer import as_model
 
@@ -179,7 +179,7 @@ def test_other_kinds_of_models(tmp_path: Path) -> None:
 
 
 def iter_runs(folder: Path, name: str) -> Any:
-    from ktiwprobe.run import find_runs
+    from ktiwprobe.runs.run import find_runs
 
     return (run for run in find_runs(folder) if run.record["model"] == name)
 

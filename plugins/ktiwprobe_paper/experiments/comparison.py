@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ktiwprobe import Run, Signal
-from ktiwprobe.agreement import Sums, add_up, interval, mean_curve, xi
+from ktiwprobe.claims.measures import Points
+from ktiwprobe.compare.agreement import Sums, add_up, interval, mean_curve, xi
 from ktiwprobe.experiments import Context
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.performance import Performance
-from ktiwprobe_paper.experiments.measures import Points
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.probes.performance import Performance
 from ktiwprobe_paper.experiments.published import CHANCE, STAR
 
 Key = TypeVar("Key", bound=Hashable)

@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ktiwprobe import Run
-from ktiwprobe.experiments import Context, Result
-from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import (
+from ktiwprobe.claims.measures import (
     LEARNED,
     Points,
     accuracy,
@@ -22,6 +19,9 @@ from ktiwprobe_paper.experiments.measures import (
     peak_is_gold,
     share,
 )
+from ktiwprobe.experiments import Context, Result
+from ktiwprobe.plots import trials
+from ktiwprobe.training.sweep import Job
 
 MODEL = {"layers": 1, "bidirectional": False, "dropout": 0.0, "activation": "tanh"}
 STEPS = 200  # as published; the paper's text speaks of 300 for the control

@@ -12,8 +12,7 @@ from ktiwprobe import Corpus, Split
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import Panel, matrices
-from ktiwprobe_paper.experiments.measures import sample
-from ktiwprobe_paper.ibm1 import count_table
+from ktiwprobe_paper.ibm1 import count_table, training_split
 
 Floats = NDArray[np.float64]
 SHOWN = 24  # words of a picture's side, where they have names
@@ -183,3 +182,9 @@ def _picture(case: Case) -> Panel:
 def _shown_cells(case: Case) -> list[tuple[int, int, float]]:
     inputs, outputs = _order(case)
     return [(int(i), int(o), float(case.ibm[i, o])) for i in inputs for o in outputs]
+
+
+def sample(corpus: Corpus, count: int) -> Split:
+    """`count` training examples: the first of the split, or of a stream."""
+    split = training_split(corpus, count)
+    return split.subset(np.arange(min(count, len(split))))

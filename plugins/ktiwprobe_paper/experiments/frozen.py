@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktiwprobe import Run
-from ktiwprobe.agreement import Agreement
+from ktiwprobe.claims.measures import Points
+from ktiwprobe.compare.agreement import Agreement
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import Points
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.published import CLASSIFIED, LEARNED, UNIFORM
 
 PAPER = {  # A(alpha, alpha-fr), A(alpha, beta-uf), in percent as printed

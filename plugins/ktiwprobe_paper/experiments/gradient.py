@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ktiwprobe.claims.measures import median
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe_paper.experiments.measures import median, sample
+from ktiwprobe_paper.experiments.counts import sample
 from ktiwprobe_paper.ibm1 import bags, count_table
 
 WIDTHS = (64, 256, 1024, 4096, 16384)

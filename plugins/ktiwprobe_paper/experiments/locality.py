@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktiwprobe import Run, Signal
+from ktiwprobe.claims.measures import Points, share
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import Points, share
+from ktiwprobe.training.sweep import Job
 
 QUANTITIES = ("keyword", "one after", "mean", "last")  # gamma at l*, at l* + 1, averaged, and at L
 READERS = {"unidirectional": False, "bidirectional": True}

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ktiwprobe.claims.measures import Points
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import Points
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.published import CLASSIFIED, UNIFORM
 
 PAPER = {  # A(beta-uf, beta-px), A(beta-uf, beta-log)

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ktiwprobe import option
+from ktiwprobe.claims.measures import LEARNED, Points, accuracy, learned_at, lines, median, share
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
-from ktiwprobe_paper.experiments.measures import LEARNED, Points, accuracy, learned_at, lines, median, share
+from ktiwprobe.training.sweep import Job
 
 MODEL = {
     "cell": "gru",

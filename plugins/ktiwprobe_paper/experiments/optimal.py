@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ktiwprobe import Batch, Run, Signal, Trace
-from ktiwprobe.agreement import common_cells
+from ktiwprobe.compare.agreement import common_cells
 from ktiwprobe.experiments import Context, Result
-from ktiwprobe.extraction import Extractor
-from ktiwprobe.optimal import TOLERANCE, alpha_opt, optimise
-from ktiwprobe.performance import Performance
 from ktiwprobe.plots import trials
-from ktiwprobe.probes import beta
-from ktiwprobe.sweep import Job
+from ktiwprobe.probes.definitions import beta
+from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.probes.optimal import TOLERANCE, alpha_opt, optimise
+from ktiwprobe.probes.performance import Performance
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.published import LEARNED
 
 GAMMA = ((0.0, 0.0, 0.0), (0.0, -10.0, 5.0), (0.0, 5.0, -10.0))  # logits of three positions; the first output is right

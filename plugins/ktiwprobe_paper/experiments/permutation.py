@@ -8,21 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktiwprobe import Run
+from ktiwprobe.claims.measures import Points, accuracy, learned_at, lines, median, peak_is_gold, share
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
-from ktiwprobe.sweep import Job
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.copying import MODEL, conditions
 from ktiwprobe_paper.experiments.copying import STEPS as COPYING_STEPS
-from ktiwprobe_paper.experiments.measures import (
-    Points,
-    accuracy,
-    learned_at,
-    lines,
-    median,
-    peak_is_gold,
-    sample,
-    share,
-)
+from ktiwprobe_paper.experiments.counts import sample
 from ktiwprobe_paper.ibm1 import count_table
 
 STEPS = 300  # the paper's text; copying has its own 200

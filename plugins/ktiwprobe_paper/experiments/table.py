@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ktiwprobe import Corpus, option
-from ktiwprobe.agreement import make_metric
+from ktiwprobe.compare.agreement import make_metric
 from ktiwprobe.errors import OptionError
 from ktiwprobe.experiments import Context, Result
-from ktiwprobe.sweep import Job
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.comparison import Comparison, How, Runs
 from ktiwprobe_paper.experiments.published import LEARNED, UNIFORM
 from ktiwprobe_paper.experiments.table_result import MODELS, USUAL, Plan, make_result

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ktiwprobe.experiments import Result
-from ktiwprobe.performance import BEAM, LIMIT
 from ktiwprobe.plots import curves
-from ktiwprobe.sweep import Job
+from ktiwprobe.probes.performance import BEAM, LIMIT
+from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.comparison import Cell, Row
 from ktiwprobe_paper.experiments.published import CHANCE, QUANTITIES, STAR, TABLES, Published
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ktiwprobe import Corpus, Split
+from ktiwprobe.corpus.tokens import usual_roles
 from ktiwprobe.data import Lazy, Ragged
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.tokens import usual_roles
 from ktiwprobe_paper.text.sources import cache_folder
 
 VERSION = 3  # of how text becomes ids and words: a change here makes every corpus anew

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ktiwprobe.corpus.textfiles import OPENERS, kind_of, read_lines, read_text
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.textfiles import OPENERS, kind_of, read_lines, read_text
 
 Table = dict[str, list[str]]  # columns by name, all of one length
 KINDS = (".tsv", ".csv", ".jsonl")

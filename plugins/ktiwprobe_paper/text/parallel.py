@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ktiwprobe import Corpus, option
+from ktiwprobe.corpus.links import Links, read_links
+from ktiwprobe.corpus.textfiles import kind_of, read_lines
 from ktiwprobe.data import DataNeeds
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.links import Links, read_links
-from ktiwprobe.textfiles import kind_of, read_lines
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.files import KINDS, existing, read_table, with_compression
 from ktiwprobe_paper.text.pieces import PlainWords

@@ -11,9 +11,9 @@ from unicodedata import is_normalized
 import numpy as np
 from numpy.typing import NDArray
 
+from ktiwprobe.corpus.ragged import number_words
 from ktiwprobe.data import BOS, EOS, PAD, SPECIALS, UNK, Ragged
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.ragged import number_words
 from ktiwprobe_paper.text.words import Vocabulary
 
 PART = re.compile(r"\w+|[^\w\s]")

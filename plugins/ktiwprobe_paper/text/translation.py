@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from ktiwprobe import Corpus, Split, option
+from ktiwprobe.corpus.tokens import usual_roles
 from ktiwprobe.data import BOS, EOS, DataNeeds, Lazy, Ragged
-from ktiwprobe.tokens import usual_roles
 from ktiwprobe_paper.text.cache import cached_corpus
 from ktiwprobe_paper.text.hub import Hub
 from ktiwprobe_paper.text.pieces import Pieces

@@ -11,6 +11,7 @@ from ktiwprobe.cli.common import (
     level_option,
     load_registry,
     metric_option,
+    show_progress,
     signal_options,
     task_option,
 )
@@ -46,9 +47,8 @@ def command(u: str, v: str, metric: str, form: str, quiet: bool, **places: Any) 
     ktiwprobe agree --u alpha --v gold --metric aer --format json
     ktiwprobe agree --u model-s0:alpha --v other-tokenizer-s0:alpha --level word
     """
-    from ktiwprobe.address import agree
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.tables import show_agreement
+    from ktiwprobe.compare.finder import agree
+    from ktiwprobe.views.tables import show_agreement
 
-    result = agree(u, v, metric, registry=load_registry(), progress=make_progress(quiet), **places)
+    result = agree(u, v, metric, registry=load_registry(), progress=show_progress(quiet), **places)
     click.echo(show_agreement([result], form))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktiwprobe.cli.common import format_option, level_option, load_registry, signal_options, task_option
+from ktiwprobe.cli.common import format_option, level_option, load_registry, show_progress, signal_options, task_option
 
 if TYPE_CHECKING:
-    from ktiwprobe.links import Links
+    from ktiwprobe.corpus.links import Links
 
 
 @click.command("align")
@@ -55,11 +55,10 @@ def command(
     ktiwprobe align --u there:alpha@last --v back:alpha@last --split test
     ktiwprobe align --u forward.align --v backward.align --method mutual
     """
-    from ktiwprobe.alignment import Aligner, align, score
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.tables import show_score
+    from ktiwprobe.compare.alignment import Aligner, align, score
+    from ktiwprobe.views.tables import show_score
 
-    aligner = Aligner(registry=load_registry(), progress=make_progress(quiet), **places)
+    aligner = Aligner(registry=load_registry(), progress=show_progress(quiet), **places)
     links = align(u, v, method, aligner=aligner)
     if out:
         _write(links, out)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ktiwprobe.engines import Engine
-    from ktiwprobe.registry import Registry
+    from ktiwprobe.files.progress import Progress
+    from ktiwprobe.plugins.registry import Registry
+    from ktiwprobe.training.engines import Engine
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,7 +129,7 @@ engine_options = stack(  # where many jobs run
 
 def make_engine(name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float) -> Engine:
     """The engine that `engine_options` describe."""
-    from ktiwprobe.engines import make_engine
+    from ktiwprobe.training.engines import make_engine
 
     return make_engine(name, workers=workers, address=ray_address, cpus=cpus, gpus=gpus)
 
@@ -150,16 +151,25 @@ def collect_options(config: str | None, pairs: tuple[str, ...]) -> dict[str, Any
     """The options of a command as one mapping."""
     from pathlib import Path
 
-    from ktiwprobe.options import parse_pairs, read_toml
+    from ktiwprobe.plugins.options import parse_pairs, read_toml
 
     return {**(read_toml(Path(config)) if config else {}), **parse_pairs(pairs)}
 
 
 def load_registry() -> Registry:
     """The registry; plugins that failed are named on standard error."""
-    from ktiwprobe.registry import build_registry
+    from ktiwprobe.plugins.registry import build_registry
 
     registry = build_registry()
     for failure in registry.failures:
         click.echo(f"ktiwprobe: warning: {failure}", err=True)
     return registry
+
+
+def show_progress(quiet: bool) -> Progress:
+    """The progress display of a command; it ends before an error is printed."""
+    from ktiwprobe.views.progress import make_progress
+
+    progress = make_progress(quiet)
+    click.get_current_context().call_on_close(progress.end)
+    return progress

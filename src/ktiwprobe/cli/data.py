@@ -10,8 +10,8 @@ import click
 from ktiwprobe.cli.common import data_option, json_option, load_registry
 
 if TYPE_CHECKING:
-    from ktiwprobe.data import DataNeeds
-    from ktiwprobe.registry import Registry
+    from ktiwprobe.corpus.needs import DataNeeds
+    from ktiwprobe.plugins.registry import Registry
 
 
 @click.command("data")
@@ -58,8 +58,8 @@ def _needs(registry: Registry, tasks: tuple[str, ...]) -> dict[str, DataNeeds]:
 
 
 def _record(registry: Registry, task: str, need: DataNeeds) -> dict[str, Any]:
-    from ktiwprobe.data import statistics
-    from ktiwprobe.options import options_of
+    from ktiwprobe.corpus.needs import statistics
+    from ktiwprobe.plugins.options import options_of
 
     about: dict[str, Any] = {
         "task": task,
@@ -76,7 +76,7 @@ def _record(registry: Registry, task: str, need: DataNeeds) -> dict[str, Any]:
 
 
 def _lines(record: dict[str, Any]) -> list[str]:
-    from ktiwprobe.tables import align
+    from ktiwprobe.views.tables import align
 
     if record["folder"] is None:
         fetched = f"; or `ktiwprobe data {record['task']} --fetch`" if record["can be fetched"] else ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktiwprobe.cli.common import json_option, load_registry, signal_options, task_option
+from ktiwprobe.cli.common import json_option, load_registry, show_progress, signal_options, task_option
 
 if TYPE_CHECKING:
-    from ktiwprobe.dictionary import Entry
+    from ktiwprobe.views.dictionary import Entry
 
 
 @click.command("dictionary")
@@ -46,15 +46,14 @@ def command(
     ktiwprobe dictionary kozalo
     ktiwprobe dictionary Hund Katze --task multi30k
     """
-    from ktiwprobe.address import Finder
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.dictionary import MEANING, look_up
-    from ktiwprobe.run import find_run, runs_folder
-    from ktiwprobe.tables import align, cells
+    from ktiwprobe.compare.finder import Finder
+    from ktiwprobe.runs.run import find_run, runs_folder
+    from ktiwprobe.views.dictionary import MEANING, look_up
+    from ktiwprobe.views.tables import align, cells
 
     finder = Finder(runs_folder(runs), load_registry(), task=task, split=split, device=device)
     chosen = [find_run(runs_folder(runs), name) for name in names] or [*finder.group(), *finder.stand_ins()]
-    progress = make_progress(quiet)
+    progress = show_progress(quiet)
     found = [
         (run.name, look_up(finder.extractor(run), word, at=at, top=top, progress=progress))
         for word in words

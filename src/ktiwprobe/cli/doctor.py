@@ -27,8 +27,8 @@ def command(runs: str | None) -> None:
     import os
     import platform
 
-    from ktiwprobe.registry import build_registry
-    from ktiwprobe.run import runs_folder
+    from ktiwprobe.plugins.registry import build_registry
+    from ktiwprobe.runs.run import runs_folder
 
     click.echo(f"python {platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs")
     problems = _libraries()

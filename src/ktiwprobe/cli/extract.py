@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktiwprobe.cli.common import load_registry, signal_options
+from ktiwprobe.cli.common import load_registry, show_progress, signal_options
 
 if TYPE_CHECKING:
-    from ktiwprobe.extraction import Extractor
+    from ktiwprobe.probes.extraction import Extractor
 
 
 @click.command("extract")
@@ -43,10 +43,9 @@ def command(
     ktiwprobe extract lstm-seq2seq-s0 --probe beta --at all
     ktiwprobe extract --performance bleu
     """
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.extraction import Extractor
-    from ktiwprobe.performance import Performance
-    from ktiwprobe.run import find_run, latest_run, runs_folder
+    from ktiwprobe.probes.extraction import Extractor
+    from ktiwprobe.probes.performance import Performance
+    from ktiwprobe.runs.run import find_run, latest_run, runs_folder
 
     registry = load_registry()
     folder = runs_folder(runs)
@@ -54,7 +53,7 @@ def command(
     for probe in probes:
         registry.entry("probes", probe)
     extractor = Extractor(found, registry, split=split, device=device)
-    progress = make_progress(quiet)
+    progress = show_progress(quiet)
     best = Performance(extractor, progress=progress).best_step
     steps = found.steps() if at == "all" else [best() if at == "best" else extractor.step(at)]
     if performance:

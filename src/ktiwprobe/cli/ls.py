@@ -29,7 +29,7 @@ def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str,
     ktiwprobe ls lstm-seq2seq
     ktiwprobe ls sites -o path=FOLDER
     """
-    from ktiwprobe.registry import KINDS
+    from ktiwprobe.plugins.registry import KINDS
 
     if what == "runs":
         rows, keys = _runs(runs), ("name", "attention", "step", "accuracy")
@@ -93,7 +93,7 @@ def _entry(entry: Any) -> dict[str, str]:
 
 
 def _runs(runs: str | None) -> Records:
-    from ktiwprobe.run import find_runs, runs_folder
+    from ktiwprobe.runs.run import find_runs, runs_folder
 
     rows = []
     for run in find_runs(runs_folder(runs)):

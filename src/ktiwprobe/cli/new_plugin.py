@@ -51,7 +51,7 @@ def command(name: str) -> None:
         for source, target in LAYOUT.items():
             path = folder / Template(target).substitute(words)
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = (files("ktiwprobe") / "template" / source).read_text(encoding="utf-8")
+            text = (files("ktiwprobe.cli") / "template" / source).read_text(encoding="utf-8")
             path.write_text(Template(text).substitute(words), encoding="utf-8")
     except OSError as error:
         raise KtiwprobeError(f"cannot write {folder}: {error.strerror}; go to a folder you may write to") from error

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ktiwprobe.errors import UnknownNameError
-from ktiwprobe.options import options_of
-from ktiwprobe.registry import KINDS, Registry
+from ktiwprobe.plugins.options import options_of
+from ktiwprobe.plugins.registry import KINDS, Registry
 
 
 def describe_options(registry: Registry, name: str) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def describe_options(registry: Registry, name: str) -> list[dict[str, Any]]:
         if kind in ("tasks", "models"):
             rows += _fields(options_of(target), f"{kind.removesuffix('s')}.", {})
         if kind == "models":
-            from ktiwprobe.recipe import TrainOptions
+            from ktiwprobe.runs.recipe import TrainOptions
 
             rows += _fields(TrainOptions, "train.", getattr(target, "training_defaults", {}))
     return rows

@@ -10,6 +10,7 @@ from ktiwprobe.cli.common import (
     force_option,
     load_registry,
     metric_option,
+    show_progress,
     signal_options,
     split_names,
     task_option,
@@ -57,18 +58,17 @@ def command(
     """
     from pathlib import Path
 
-    from ktiwprobe import plots
-    from ktiwprobe.address import Finder
-    from ktiwprobe.cli.progress import make_progress
+    from ktiwprobe.compare.finder import Finder
     from ktiwprobe.errors import UnknownNameError
-    from ktiwprobe.figures import KINDS, Request, check_output, draw
-    from ktiwprobe.run import find_run, runs_folder
+    from ktiwprobe.runs.run import find_run, runs_folder
+    from ktiwprobe.views import plots
+    from ktiwprobe.views.figures import KINDS, Request, check_output, draw
 
     if kind not in KINDS:
         raise UnknownNameError("figure", kind, KINDS)
     path = check_output(Path(out or f"{kind}.png"), force=force)
     places = {name: rest.pop(name) for name in ("task", "split", "device")}
-    progress = make_progress(quiet)
+    progress = show_progress(quiet)
     finder = Finder(runs_folder(rest.pop("runs")), load_registry(), progress=progress, **places)
     if run:
         finder.around(find_run(finder.folder, run))

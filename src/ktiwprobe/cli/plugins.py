@@ -16,7 +16,7 @@ def command(as_json: bool) -> None:
 
     A plugin that fails is named on standard error with the cause, and the others go on.
     """
-    from ktiwprobe.registry import KINDS, build_registry
+    from ktiwprobe.plugins.registry import KINDS, build_registry
 
     registry = build_registry()
     rows = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ktiwprobe.cli.common import force_option, load_registry, signal_options, task_option
+from ktiwprobe.cli.common import force_option, load_registry, show_progress, signal_options, task_option
 
 
 @click.command("report")
@@ -33,14 +33,13 @@ def command(names: tuple[str, ...], out: str, force: bool, runs: str | None, qui
     """
     from pathlib import Path
 
-    from ktiwprobe import storage
+    from ktiwprobe.files import storage
 
     path = storage.check_output(Path(out), force=force)
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.report import collect, render
-    from ktiwprobe.run import runs_folder
+    from ktiwprobe.runs.run import runs_folder
+    from ktiwprobe.views.page import collect, render
 
-    data = collect(runs_folder(runs), load_registry(), names, progress=make_progress(quiet), **rest)
+    data = collect(runs_folder(runs), load_registry(), names, progress=show_progress(quiet), **rest)
     page = render(data).encode()
     storage.write_bytes(path, page)
     shown = f"{len(data['sentences'])} of {data['about']['size']} sentences, {len(data['views'][0]['steps'])} steps"

@@ -16,10 +16,11 @@ from ktiwprobe.cli.common import (
     make_engine,
     quiet_option,
     runs_option,
+    show_progress,
 )
 
 if TYPE_CHECKING:
-    from ktiwprobe.registry import Registry
+    from ktiwprobe.plugins.registry import Registry
 
 
 @click.command("reproduce", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -74,9 +75,8 @@ def command(
     """
     from pathlib import Path
 
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.experiments import reproduce
-    from ktiwprobe.writeup import show_report, write_report
+    from ktiwprobe.claims.experiment import reproduce
+    from ktiwprobe.claims.writeup import show_report, write_report
 
     registry = load_registry()
     report = reproduce(
@@ -90,7 +90,7 @@ def command(
         engine=make_engine(engine, workers, ray_address, cpus, gpus),
         device=device,
         registry=registry,
-        progress=make_progress(quiet),
+        progress=show_progress(quiet),
     )
     files = write_report(report, Path(out))
     click.echo(show_report(report, form))
@@ -101,7 +101,7 @@ def _own_options(context: click.Context, registry: Registry, experiment: str) ->
     """What the command itself does not know, as --name VALUE or --name=VALUE, if the experiment does."""
     from dataclasses import fields
 
-    from ktiwprobe.options import options_of
+    from ktiwprobe.plugins.options import options_of
 
     known = {
         f"--{f.name.replace('_', '-')}": f.name for f in fields(options_of(registry.load("experiments", experiment)))

@@ -11,8 +11,8 @@ import click
 from ktiwprobe.cli.common import load_registry, signal_options, split_names, task_option, view_options
 
 if TYPE_CHECKING:
-    from ktiwprobe.run import Run
-    from ktiwprobe.sentences import Sentence
+    from ktiwprobe.runs.run import Run
+    from ktiwprobe.views.sentences import Sentence
 
 
 @click.command("show")
@@ -44,9 +44,9 @@ def command(
     ktiwprobe show lstm-seq2seq-s0 --sentence 3 --probe alpha,beta --at 50
     ktiwprobe show --watch
     """
-    from ktiwprobe.address import Finder
-    from ktiwprobe.run import latest_run, runs_folder
-    from ktiwprobe.sentences import run_to_show, see
+    from ktiwprobe.compare.finder import Finder
+    from ktiwprobe.runs.run import latest_run, runs_folder
+    from ktiwprobe.views.sentences import run_to_show, see
 
     if watch and at:
         raise click.UsageError("--watch shows the newest step: leave --at out.")
@@ -62,7 +62,7 @@ def command(
 
 def _follow(run: Run, look: Callable[..., Sentence], *, quiet: bool) -> None:
     """Draw at every checkpoint; say how it ended."""
-    from ktiwprobe.sentences import new_steps
+    from ktiwprobe.views.sentences import new_steps
 
     if not quiet and not run.performance() and run.busy():
         click.echo(f"ktiwprobe: waiting for the first checkpoint of {run.name}", err=True)
@@ -78,7 +78,7 @@ def _print(sentence: Sentence, *, clear: bool = False) -> None:
     """On a terminal a new picture takes the place of the one before."""
     from rich.console import Console
 
-    from ktiwprobe.terminal import canvas_of, draw
+    from ktiwprobe.views.terminal import canvas_of, draw
 
     console = Console(highlight=False)
     lines = draw(sentence, canvas_of(console))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktiwprobe.errors import KtiwprobeError, UsageError
-from ktiwprobe.options import fill, options_of, sort_into_spaces
-from ktiwprobe.registry import Registry
+from ktiwprobe.plugins.options import fill, options_of, sort_into_spaces
+from ktiwprobe.plugins.registry import Registry
 
 
 def find_sites(registry: Registry, values: Mapping[str, Any]) -> list[dict[str, Any]]:

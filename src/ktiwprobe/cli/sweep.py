@@ -17,10 +17,11 @@ from ktiwprobe.cli.common import (
     options_option,
     quiet_option,
     runs_option,
+    show_progress,
 )
 
 if TYPE_CHECKING:
-    from ktiwprobe.sweep import Job, Outcome
+    from ktiwprobe.training.sweep import Job, Outcome
 
 
 @click.command("sweep")
@@ -68,8 +69,7 @@ def command(
     ktiwprobe sweep --model lstm-seq2seq --task copy --seeds 0-3
     ktiwprobe sweep --model lstm-seq2seq --vary hidden=64,128 --attention uniform
     """
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.sweep import sweep
+    from ktiwprobe.training.sweep import sweep
 
     given = {"models": models, "tasks": tasks, "attention": attentions, "seeds": seeds, "steps": steps}
     outcomes = sweep(
@@ -78,7 +78,7 @@ def command(
         engine=make_engine(engine, workers, ray_address, cpus, gpus),
         device=device,
         registry=load_registry(),
-        progress=make_progress(quiet),
+        progress=show_progress(quiet),
     )
     rows = [_row(outcome) for outcome in outcomes]
     click.echo(json.dumps(rows, indent=2) if as_json else _table(rows))
@@ -94,8 +94,8 @@ def _jobs(given: dict[str, Any], config: str | None, pairs: tuple[str, ...], var
     from pathlib import Path
 
     from ktiwprobe.errors import UsageError
-    from ktiwprobe.options import parse_pairs, read_toml
-    from ktiwprobe.sweep import grid, parse_seeds
+    from ktiwprobe.plugins.options import parse_pairs, read_toml
+    from ktiwprobe.training.sweep import grid, parse_seeds
 
     options = read_toml(Path(config)) if config else {}
     wishes = {key: given[key] or options.pop(key, None) for key in given}
@@ -135,6 +135,6 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from ktiwprobe.tables import align, cells
+    from ktiwprobe.views.tables import align, cells
 
     return align(cells([{key: value for key, value in row.items() if key != "reason"} for row in rows]))

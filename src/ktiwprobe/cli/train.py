@@ -15,10 +15,11 @@ from ktiwprobe.cli.common import (
     options_option,
     quiet_option,
     runs_option,
+    show_progress,
 )
 
 if TYPE_CHECKING:
-    from ktiwprobe.run import Run
+    from ktiwprobe.runs.run import Run
 
 
 @click.command("train")
@@ -61,9 +62,8 @@ def command(
     ktiwprobe train lstm-seq2seq --seed 1
     ktiwprobe train lstm-seq2seq --attention uniform -o hidden=128
     """
-    from ktiwprobe.cli.progress import make_progress
-    from ktiwprobe.engines import keep_memory
-    from ktiwprobe.training import train
+    from ktiwprobe.training.engines import keep_memory
+    from ktiwprobe.training.loop import train
 
     keep_memory()
     options = collect_options(config, pairs)
@@ -79,7 +79,7 @@ def command(
         resume=resume,
         device=device,
         registry=load_registry(),
-        progress=make_progress(quiet),
+        progress=show_progress(quiet),
     )
     best, measure = run.best_step(), run.best_by
     value = run.performance(measure)[best]
@@ -103,7 +103,7 @@ def _advice(run: Run, runs: str | None) -> str:
 
 
 def _has_learned_sibling(run: Run) -> bool:
-    from ktiwprobe.run import find_runs
+    from ktiwprobe.runs.run import find_runs
 
     others = (other.record for other in find_runs(run.path.parent.parent))
     same = ("task", "model", "identity")

@@ -10,13 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ktiwprobe.attend import allowed, at_any_site, at_every_site, by_site
-from ktiwprobe.data import Batch, Corpus, Ragged, Split
+from ktiwprobe.corpus.batch import Batch
+from ktiwprobe.corpus.corpus import Corpus
+from ktiwprobe.corpus.ragged import Ragged
+from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import KtiwprobeError
-from ktiwprobe.options import options_of
-from ktiwprobe.probes import TOLERANCE, check_allowed, log_odds
-from ktiwprobe.recipe import DEFAULT_TASK
-from ktiwprobe.registry import Registry
+from ktiwprobe.models.attend import allowed, at_any_site, at_every_site, by_site
+from ktiwprobe.plugins.options import options_of
+from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.probes.definitions import TOLERANCE, check_allowed, log_odds
+from ktiwprobe.runs.recipe import DEFAULT_TASK
 from ktiwprobe.testing.outcome import Failed, Skipped
 
 CLOSE = 1e-4

@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ktiwprobe.attend import allowed, by_site, one_hot, uniform
-from ktiwprobe.data import Batch
-from ktiwprobe.guards import check_attend, check_site_names, compare_gate, output, take
-from ktiwprobe.probes import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.corpus.batch import Batch
+from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.probes.guards import check_attend, check_site_names, compare_gate, output, take
 from ktiwprobe.testing.case import Case
 from ktiwprobe.testing.outcome import Failed, Skipped
-from ktiwprobe.training import freeze_all_but
+from ktiwprobe.training.loop import freeze_all_but
 
 
 def sites_have_names(case: Case) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe import metrics
-from ktiwprobe.agreement import as_pairs, make_metric
-from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.compare import metrics
+from ktiwprobe.compare.agreement import as_pairs, make_metric
+from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, name_of, raise_failures, run_checks
 
 Rows = NDArray[np.float32]

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from ktiwprobe.attend import Under, allowed, by_site, uniform
-from ktiwprobe.data import EOS
-from ktiwprobe.probes import beta_by_definition, check_values, delta_by_definition, log_odds
-from ktiwprobe.registry import Registry, build_registry
-from ktiwprobe.scoring import nll_of_log_odds
+from ktiwprobe.corpus.tokens import EOS
+from ktiwprobe.models.attend import Under, allowed, by_site, uniform
+from ktiwprobe.models.scoring import nll_of_log_odds
+from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.probes.definitions import beta_by_definition, check_values, delta_by_definition, log_odds
 from ktiwprobe.testing import laws
 from ktiwprobe.testing.case import Case, make_case, said
 from ktiwprobe.testing.device import Mixed, run_elsewhere

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.data import BOS, EOS, PAD, Split
+from ktiwprobe.corpus.split import Split
+from ktiwprobe.corpus.tokens import BOS, EOS, PAD
 from ktiwprobe.testing.outcome import Failed, Skipped
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ktiwprobe.data import Batch
-from ktiwprobe.pooling import check_pooling
-from ktiwprobe.probing import probe as run_probe
-from ktiwprobe.registry import Entry, Owner, Registry, build_registry
-from ktiwprobe.signals import Signal
+from ktiwprobe.corpus.batch import Batch
+from ktiwprobe.plugins.registry import Entry, Owner, Registry, build_registry
+from ktiwprobe.probes.probing import probe as run_probe
+from ktiwprobe.signals.pooling import check_pooling
+from ktiwprobe.signals.signal import Signal
 from ktiwprobe.testing.case import CLOSE, Case, make_case
 from ktiwprobe.testing.outcome import Failed, Outcome, name_of, raise_failures, run_checks
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ktiwprobe.data import Corpus, Split, Stream
+from ktiwprobe.corpus.corpus import Corpus, Stream
+from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import CorpusError
-from ktiwprobe.options import options_of
-from ktiwprobe.pooling import words_of
-from ktiwprobe.registry import Registry, build_registry
+from ktiwprobe.plugins.options import options_of
+from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.signals.pooling import words_of
 from ktiwprobe.testing import plausible
 from ktiwprobe.testing.models import options_are_frozen
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, name_of, raise_failures, run_checks

@@ -1,0 +1,1 @@
+"""Experiments: a claim, what to run for it, and what follows."""

@@ -1,0 +1,1 @@
+"""How well signals agree: metrics, SPECs, agreement, word alignment."""

@@ -1,0 +1,1 @@
+"""What a plugin is to the core: hooks, the registry, options, protocols."""

@@ -1,0 +1,184 @@
+"""Which tasks, models, probes, metrics and experiments there are, and who brought them.
+
+The loader is ours, around pluggy: a plugin that fails is reported by name, distribution and cause, the rest goes on.
+Nothing registered is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pluggy
+
+from ktiwprobe.errors import PluginError, UnknownNameError, suggest
+from ktiwprobe.plugins import hookspecs
+
+KINDS = ("tasks", "models", "probes", "metrics", "experiments")
+HOME = "ktiwprobe"  # the distribution whose plugins come first and cannot be deselected
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A plugin and the distribution it came in."""
+
+    plugin: str
+    distribution: str = "unknown"
+    version: str = "?"
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r} ({self.distribution} {self.version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A registered name."""
+
+    kind: str
+    name: str
+    target: object
+    owner: Owner
+    summary: str = ""
+
+    def load(self) -> Any:
+        """The object behind the name, imported now."""
+        if not isinstance(self.target, str):
+            return self.target
+        module, _, attribute = self.target.partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except (Exception, SystemExit) as error:  # a stranger's module may fail in any way; the cause is chained
+            raise PluginError(f"{self._what()} cannot be imported from {self.target}: {describe(error)}") from error
+
+    def check(self) -> None:
+        """Refuse a name that could not stand in a path or a SPEC, and a target that could not be imported."""
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
+            raise PluginError(f"{self._what()} needs another name: letters, digits, '-', '_' and '.' only")
+        if isinstance(self.target, str) and not re.fullmatch(r"[\w.]+:\w+", self.target):
+            raise PluginError(f"{self._what()} has the target {self.target!r}: write 'package.module:attribute'")
+
+    def _what(self) -> str:
+        return f"{self.kind.removesuffix('s')} {self.name!r} of {self.owner}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A plugin that could not be loaded, and why."""
+
+    owner: Owner
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.owner} was not loaded: {self.cause}"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All names, by kind."""
+
+    owners: dict[str, Owner] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    entries: dict[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    def entry(self, kind: str, name: str) -> Entry:
+        """The entry of that name; an unknown one lists what exists."""
+        try:
+            return self.entries[kind][name]
+        except KeyError:
+            raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind]) from None
+
+    def load(self, kind: str, name: str) -> Any:
+        """The object behind a name."""
+        return self.entry(kind, name).load()
+
+    def names(self, kind: str) -> list[str]:
+        """All names of a kind, sorted."""
+        return sorted(self.entries[kind])
+
+    def _take(self, owner: Owner, source: object) -> None:
+        """Add a plugin's entries, all or none."""
+        if owner.plugin in self.owners:
+            raise PluginError(f"{self.owners[owner.plugin]} has the same name: one of the two must choose another")
+        if isinstance(source, PluginError):
+            raise source
+        entries = _entries_of(source.load() if isinstance(source, EntryPoint) else source, owner)
+        taken: dict[tuple[str, str], Entry] = {(e.kind, e.name): e for k in KINDS for e in self.entries[k].values()}
+        for entry in entries:
+            entry.check()
+            other = taken.setdefault((entry.kind, entry.name), entry)
+            if other is not entry:
+                what = f"{entry.kind.removesuffix('s')} {entry.name!r}"
+                raise PluginError(f"{what} is already taken by {other.owner}: one of the two must choose another name")
+        for entry in entries:
+            self.entries[entry.kind][entry.name] = entry
+        self.owners[owner.plugin] = owner
+
+
+def build_registry(extra: Mapping[str, object] | None = None, *, environ: Mapping[str, str] = os.environ) -> Registry:
+    """Load every plugin that is installed, and the modules in `extra` by name.
+
+    KTIWPROBE_LOAD_PLUGINS, a comma-separated list, loads only the built-in plugins and those;
+    KTIWPROBE_STRICT_PLUGINS=1 makes a failing plugin fatal.
+    """
+    registry = Registry()
+    for owner, source in _sources(extra or {}, environ):
+        try:
+            registry._take(owner, source)
+        except (Exception, SystemExit) as error:  # whatever a stranger's module does on import, the others must work
+            failure = Failure(owner, describe(error))
+            if environ.get("KTIWPROBE_STRICT_PLUGINS") == "1":
+                raise PluginError(str(failure)) from error
+            registry.failures.append(failure)
+    return registry
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line; our own speak for themselves."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}"
+
+
+def _sources(extra: Mapping[str, object], environ: Mapping[str, str]) -> Iterator[tuple[Owner, object]]:
+    """Who to load and from where, built-ins first, then by name; an error stands for one that is not installed."""
+    found = sorted(
+        ((_owner_of(point), point) for point in entry_points(group=hookspecs.PROJECT)),
+        key=lambda pair: (pair[0].distribution != HOME, pair[0].plugin),
+    )
+    chosen = environ.get("KTIWPROBE_LOAD_PLUGINS")
+    if chosen is not None:
+        wanted = {name.strip() for name in chosen.split(",")} - {""}
+        names = {owner.plugin for owner, _ in found}
+        why = "KTIWPROBE_LOAD_PLUGINS asks for it, but it is unknown"
+        yield from ((Owner(name), PluginError(why + suggest(name, names))) for name in sorted(wanted - names))
+        found = [pair for pair in found if pair[0].distribution == HOME or pair[0].plugin in wanted]
+    yield from found
+    yield from ((Owner(name, "in memory", "-"), module) for name, module in extra.items())
+
+
+def _owner_of(point: EntryPoint) -> Owner:
+    """A distribution whose metadata is broken has no name or version."""
+    dist = point.dist
+    return Owner(point.name, (dist and dist.name) or "unknown", (dist and dist.version) or "?")
+
+
+def _entries_of(plugin: object, owner: Owner) -> list[Entry]:
+    """What one plugin registers; a manager for each, so that a broken one cannot be blamed on the next."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin, owner.plugin)
+    manager.check_pending()
+    if not manager.get_hookcallers(plugin):
+        raise PluginError("it has no hooks: mark its register_... functions with @ktiwprobe.hookimpl")
+    entries: list[Entry] = []
+    for kind in KINDS:
+
+        def register(name: str, target: object, *, summary: str = "", kind: str = kind) -> None:
+            entries.append(Entry(kind, name, target, owner, summary))
+
+        getattr(manager.hook, f"register_{kind}")(register=register)
+    return entries

@@ -1,0 +1,1 @@
+"""From a model to its signals: definitions, checks of the model, storage with the run."""

@@ -1,0 +1,1 @@
+"""Trainings that are not ours as runs."""

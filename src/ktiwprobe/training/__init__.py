@@ -1,0 +1,1 @@
+"""From a recipe to a run, one at a time or many at once."""

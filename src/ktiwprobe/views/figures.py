@@ -1,0 +1,275 @@
+"""The figures that `ktiwprobe plot` draws: from runs to what plots.py is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ktiwprobe.compare.agreement import add_up, interval, make_metric
+from ktiwprobe.compare.finder import Finder
+from ktiwprobe.compare.specs import Spec, read_spec
+from ktiwprobe.corpus import cooccurrence
+from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
+from ktiwprobe.files import storage
+from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS
+from ktiwprobe.runs.run import Run, find_run
+from ktiwprobe.signals.signal import Signal
+from ktiwprobe.views import plots
+from ktiwprobe.views.sentences import run_to_show, see
+
+GREEK = {"alpha": r"\alpha", "beta": r"\beta", "gamma": r"\gamma", "delta": r"\Delta"}
+COURSES = ("beta", "beta-hat", "beta-uf", "alpha-hat")  # A's own beta, another seed's, one without attention's
+SIGNALS = ("alpha", "beta", "delta", "alpha-hat", "beta-hat", "delta-hat", "beta-uf", "delta-uf", "alpha-fr", "beta-fr",
+           "beta-px", "beta-ibm", "beta-log", "gold")  # fmt: skip
+FEW = 5  # occurrences below which a mean says little
+AGAINST = ("alpha", "delta", "count")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a figure is to be of; each kind reads what concerns it."""
+
+    finder: Finder
+    run: str | None = None
+    sentence: int = 0
+    probes: tuple[str, ...] = ()
+    at: str = "best"
+    site: str = "mean"
+    u: str = "alpha"
+    v: tuple[str, ...] = ()
+    metric: str = "agreement"
+    words: int = 24
+    against: str = "alpha"
+
+    @cached_property
+    def rule(self) -> Callable[..., Any]:
+        """The metric."""
+        return make_metric(self.finder.registry.load("metrics", self.metric.partition(":")[0]), self.metric)
+
+    @cached_property
+    def chosen(self) -> Run:
+        """The run, of figures that are of one."""
+        return run_to_show(self.finder, self.run)
+
+    def spec(self, text: str) -> Spec:
+        """A SPEC, read."""
+        return read_spec(text, self.finder.registry.names("probes"))
+
+
+def draw(kind: str, request: Request) -> plots.Figure:
+    """The figure of a kind."""
+    if kind not in KINDS:
+        raise UnknownNameError("figure", kind, KINDS)
+    return KINDS[kind](request)
+
+
+def check_output(path: Path, *, force: bool = False) -> Path:
+    """Refuse, before anything is computed, a file that could not be written."""
+    if path.suffix not in plots.FORMATS:
+        raise UsageError(f"{path} does not end in {', '.join(plots.FORMATS[:-1])} or {plots.FORMATS[-1]}: name it so")
+    return storage.check_output(path, force=force)
+
+
+def heatmap(request: Request) -> plots.Figure:
+    """One sentence, its probes side by side."""
+    shown = see(
+        request.finder.extractor(request.chosen), request.sentence, request.probes, at=request.at, site=request.site
+    )
+    panels = {f"{p.probe}[{p.site}]" if p.site else p.probe: p.values for p in shown.panels}
+    title = f"{shown.run} at step {shown.step}, {shown.split} sentence {shown.number}"
+    return plots.heatmaps(panels, shown.source, shown.target, links=shown.links, title=title)
+
+
+def curves(request: Request) -> plots.Figure:
+    """Agreement with u over training, beside performance, and how ξ is found from them."""
+    finder, name = request.finder, getattr(request.rule, "label", request.metric)
+    texts = request.v or _there(request, COURSES)
+    run = _named_run(request, [request.u, *texts])
+    (u,) = finder.signals(replace(_of_run(request.spec(request.u), run), step=request.at))
+    found = {text: _course(request, u, _of_run(request.spec(text), run)) for text in texts}
+    lines = {f"{name}({symbol(request.u)}, {symbol(text)})": course for text, (course, _) in found.items()}
+    chances = [chance for _, of_line in found.items() for chance in of_line[1]]
+    hat = _hat(request) if request.u == "alpha" else {}
+    seen = finder.others()[0] if len(finder.others()) == 1 else finder.first()
+    performance = {step: p for step, (_, p) in hat.items()} or seen.performance()
+    return plots.over_steps(
+        lines,
+        {f"seed {seen.seed}" if len(finder.others()) < 2 else "mean": performance},
+        chance=(min(chances), max(chances)) if chances else None,
+        crossing=_crossing(request, found, hat, lines),
+        ylabels=(request.metric, "accuracy"),
+    )
+
+
+def _named_run(request: Request, texts: Iterable[str]) -> str | None:
+    """The run that bare symbols mean: the one that the others name, as in `agree`; None for A."""
+    named = list(dict.fromkeys(spec.run for text in texts if (spec := request.spec(text)).run))
+    if len(named) != 1:
+        return None
+    request.finder.name_runs([find_run(request.finder.folder, str(named[0]))])
+    return named[0]
+
+
+def _of_run(spec: Spec, run: str | None) -> Spec:
+    return replace(spec, run=run) if spec.bare else spec
+
+
+def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list[float]]:
+    """A(u, v) at every step of v's run, with intervals; and what chance would give."""
+    text, finder = spec.text, request.finder
+    if spec.file or spec.gold or spec.step:
+        raise SpecError(f"{text!r} is no curve over training: give a symbol without a step, such as beta-uf")
+    extractor = finder.extractor(finder.run_of(spec))
+    sums = {}
+    for step in extractor.steps():
+        v = extractor.signal(spec.probe, step, progress=finder.progress)
+        sums[step] = add_up(u, v.one_site(spec.site or "mean"), request.rule)
+    values = {step: found.value for step, found in sums.items() if found.value is not None}
+    if not values:
+        raise UsageError(f"{request.metric} of {u.name} and {text} is undefined at every step: choose another metric")
+    bounds = getattr(request.rule, "bounds", None)
+    around = {step: ends for step in values if (ends := interval([sums[step]], bounds=bounds)) is not None}
+    return plots.Course(text, values, around), [s.baseline for s in sums.values() if s.baseline is not None]
+
+
+def _hat(request: Request) -> dict[int, tuple[float, float]]:
+    """A(α, α̂(τ)) and p̂(τ), which ξ is read from; empty where there is one seed only."""
+    finder = request.finder
+    if not finder.others() or getattr(request.rule, "lower_is_better", False):
+        return {}
+    return finder.curve(finder.first(), finder.others(), request.rule, "accuracy")
+
+
+def _crossing(
+    request: Request,
+    found: Mapping[str, tuple[plots.Course, list[float]]],
+    hat: Mapping[int, tuple[float, float]],
+    names: Iterable[str],
+) -> plots.Crossing | None:
+    """ξ of the first line that is not another seed's attention itself, of the value that `agree` reports for it."""
+    finder = request.finder
+    for (text, (course, _)), name in zip(found.items(), names, strict=True):
+        spec, value = request.spec(text), max(course.values.values())
+        if finder.step_of(spec) == "best":
+            value = course.values.get(finder.best_step(finder.run_of(spec)), value)
+        passing = [step for step in sorted(hat) if hat[step][0] > value]
+        if text != "alpha-hat" and passing:
+            return plots.Crossing(name, value, hat[passing[0]][0], passing[0], hat[passing[0]][1])
+    return None
+
+
+def agreement_matrix(request: Request) -> plots.Figure:
+    """Every signal of the group against every other, each at its best step."""
+    finder, rule = request.finder, request.rule  # a metric that does not exist is told before anything is extracted
+    texts = request.v or _there(request, SIGNALS)
+    signals = {text: _at_best(request, text) for text in texts}
+    sums = [[add_up(u, v, rule) for v in signals.values()] for u in signals.values()]
+    values = np.array([[np.nan if s.value is None else s.value for s in row] for row in sums])
+    chances = [s.baseline for row in sums for s in row if s.baseline is not None]
+    names = [symbol(text) for text in texts]
+    ends = sorted({f"{end:.2f}" for end in (min(chances), max(chances))}) if chances else []
+    chance = f"; chance {' to '.join(ends)}" if ends else ""
+    marks = [f"{mark}: {run.path.name}" for mark, run in _marks(finder, texts).items()]
+    note = f"{finder.group()[0].path.parent.name}, best steps{chance}\n" + ", ".join(marks)
+    return plots.table(plots.Panel(values, names, names), ylabel="u", xlabel="v", title=request.metric, note=note)
+
+
+def _at_best(request: Request, text: str) -> Signal:
+    """What a symbol means here: always at its run's best step unless the SPEC gives another."""
+    spec, finder = request.spec(text), request.finder
+    if spec.file or spec.gold:
+        return finder.signals(spec)[0]
+    return finder.signals(replace(spec, step=spec.step or request.at))[0]
+
+
+def _marks(finder: Finder, texts: Iterable[str]) -> dict[str, Run]:
+    """What the hats and superscripts of symbols stand for."""
+    specs = [read_spec(text, finder.registry.names("probes")) for text in texts]
+    marked = {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
+    return {"no mark" if marked else "run": finder.first()} | marked
+
+
+def count_table(request: Request) -> plots.Figure:
+    """Trans(o | i), counted in what the run was trained on."""
+    corpus = request.finder.extractor(request.chosen).corpus
+    table = cooccurrence.table_to_show(corpus, request.words)
+    rows, columns = (
+        [tokens[i] for i in ids]
+        for tokens, ids in ((corpus.source_tokens, table.inputs), (corpus.target_tokens, table.outputs))
+    )
+    panel = plots.Panel(table.trans, rows, columns)
+    return plots.matrices({f"Trans(o | i) of {corpus.task}": panel}, ylabel="input word", xlabel="output word")
+
+
+def keyword_scatter(request: Request) -> plots.Figure:
+    """For each input word: what the model knows of it, against the attention it gets, or its saliency, or its count.
+
+    Of an occurrence counts the output that has most of it; a word is the mean over its occurrences.
+    """
+    if request.against not in AGAINST:
+        raise UnknownNameError("quantity for --against", request.against, AGAINST)
+    extractor = request.finder.extractor(request.chosen)
+    ids, corpus = extractor.part.x.values, extractor.corpus
+    counts = np.bincount(ids, minlength=corpus.source_size)
+    beta = _by_word(request, "beta", ids, counts)
+    y = counts.astype(float) if request.against == "count" else _by_word(request, request.against, ids, counts)
+    words = np.flatnonzero((counts >= min(FEW, counts.max())) & np.isfinite(beta) & np.isfinite(y))
+    names = [corpus.source_tokens[i] for i in words.tolist()]
+    faint = np.isin(words, corpus.roles("source").special)
+    ylabel = {"alpha": "mean of highest α", "delta": "mean of highest Δ", "count": "occurrences"}[request.against]
+    return plots.scatter(
+        plots.Cloud(names, beta[words], y[words], counts[words], faint),
+        xlabel="mean of highest β (log-odds)",
+        ylabel=ylabel,
+        yscale="log" if request.against == "count" else "linear",
+        title=f"input words of {extractor.run.name}",
+    )
+
+
+def _by_word(request: Request, probe: str, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The highest value over outputs, as a mean over each word's occurrences; NaN where a word has none. (words,)"""
+    extractor = request.finder.extractor(request.chosen)
+    signal = extractor.signal(probe, request.at, progress=request.finder.progress)
+    signal = signal.one_site(request.site) if len(signal.sites) > 1 else signal  # of attention alone there are several
+    first = extractor.part.x.offsets[signal.sentence_of_row[np.repeat(np.arange(len(signal.lengths)), signal.lengths)]]
+    highest = np.full(len(ids), -np.inf)
+    np.maximum.at(highest, first + signal.positions, signal.values[0])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.bincount(ids, highest, len(counts)) / counts
+
+
+def symbol(text: str) -> str:
+    """A SPEC's symbol as a formula: beta-uf is β with uf above it."""
+    name = text.rpartition(":")[2].partition("@")[0].partition("[")[0]
+    probe, _, pick = name.partition("-")
+    if probe not in GREEK or pick not in ("", "hat", *ATTENTIONS, *STAND_INS):
+        return name.replace("$", r"\$")
+    return rf"$\hat{{{GREEK[probe]}}}$" if pick == "hat" else rf"${GREEK[probe]}^{{\mathrm{{{pick}}}}}$"
+
+
+def _there(request: Request, texts: Iterable[str]) -> list[str]:
+    """The SPECs of those that the group, or what stands beside it, can answer."""
+    there = []
+    for text in texts:
+        try:
+            spec = request.spec(text)
+            request.finder.signals(spec) if spec.gold else request.finder.run_of(spec)
+        except SpecError:
+            continue
+        there.append(text)
+    return there
+
+
+KINDS: Mapping[str, Callable[[Request], plots.Figure]] = {
+    "curves": curves,
+    "heatmap": heatmap,
+    "count-table": count_table,
+    "agreement-matrix": agreement_matrix,
+    "keyword-scatter": keyword_scatter,
+}
