@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import pytest
 from matplotlib.figure import Figure
-from test_sweep import Here
 
+from here import Here
 from ktiwprobe import build_registry, option
 from ktiwprobe.claims.writeup import FORMATS, show_report, to_csv, write_report
 from ktiwprobe.errors import UnknownNameError, UsageError

@@ -28,8 +28,8 @@ from ktiwprobe.errors import (
 )
 from ktiwprobe.files.progress import Progress
 from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.probes import definitions as probes
 from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, uses
-from ktiwprobe.probes.definitions import definitions as probes
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.signals.signal import load_signal
 from tiny import TinyModel
