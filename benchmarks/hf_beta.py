@@ -15,7 +15,7 @@ import torch
 from ktiwprobe import Corpus, Split
 from ktiwprobe.data import EOS, SPECIALS
 from ktiwprobe.models.attend import one_hot
-from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe_transformers.seq2seq import HfSeq2Seq
 
 V, SENTENCES, LENGTH, REPEATS, MEGABYTES = 8000, 4, 30, 3, 512

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, Trace, choose
 from ktiwprobe.data import BOS
 from ktiwprobe.models.attend import allowed
-from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.models.scoring import log_odds
 from mutants import Right, TwoHeads
 
 

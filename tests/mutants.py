@@ -18,7 +18,8 @@ from ktiwprobe import Batch, Corpus, Split, TorchModel, Trace, choose, option
 from ktiwprobe.compare.metrics import Kendall
 from ktiwprobe.data import BOS, EOS, each_token_a_word
 from ktiwprobe.models.attend import allowed, by_site
-from ktiwprobe.probes.definitions import alpha, beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes.definitions import alpha, beta_by_definition, delta_by_definition
 from tiny import SOURCE, TARGET, FreshSentences, TinyTask
 
 Rows = np.ndarray

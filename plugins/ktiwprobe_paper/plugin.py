@@ -1,13 +1,18 @@
 """What this plugin registers; importing it imports neither torch nor any model."""
 
-from ktiwprobe import hookimpl
+from ktiwprobe import RunKind, hookimpl
 from ktiwprobe.plugins.hookspecs import Register
 
 
 @hookimpl
 def register_models(register: Register) -> None:
     """The paper's two models, and three with word knowledge but no attention."""
-    register("lstm-seq2seq", "ktiwprobe_paper.seq2seq:Seq2Seq", summary="LSTM or GRU translator with dot attention")
+    register(
+        "lstm-seq2seq",
+        "ktiwprobe_paper.seq2seq:Seq2Seq",
+        summary="LSTM or GRU translator with dot attention",
+        default=True,
+    )
     register("lstm-classifier", "ktiwprobe_paper.classifier:Classifier", summary="bi-LSTM classifier with attention")
     register("bow-proxy", "ktiwprobe_paper.bow_proxy:BowProxy", summary="softmax of averaged word embeddings")
     register("ibm1", "ktiwprobe_paper.ibm1:Ibm1", summary="IBM Model 1: word translation by counts, then EM")
@@ -22,7 +27,10 @@ def register_models(register: Register) -> None:
 def register_tasks(register: Register) -> None:
     """Generated corpora whose truth is known."""
     register(
-        "toy-translation", "ktiwprobe_paper.toy_translation:ToyTranslation", summary="generated, gold alignment known"
+        "toy-translation",
+        "ktiwprobe_paper.toy_translation:ToyTranslation",
+        summary="generated, gold alignment known",
+        default=True,
     )
     register(
         "toy-sentiment", "ktiwprobe_paper.toy_sentiment:ToySentiment", summary="generated, polarity words and negation"
@@ -66,3 +74,33 @@ def register_experiments(register: Register) -> None:
         ("logistic-proxy", "logistic_proxy:LogisticProxy", "A.10: the proxy is a logistic regression"),
     ):
         register(name, f"{home}.{target}", summary=summary)
+
+
+@hookimpl
+def register_run_kinds(register: Register) -> None:
+    """The models with word knowledge but no attention, as the paper's superscripts name them."""
+    px = RunKind("the bag-of-words proxy", model="bow-proxy", dash=(2, 2), superscript="ᵖˣ")
+    ibm = RunKind(
+        "IBM Model 1",
+        model="ibm1",
+        dash=(4, 1, 1, 1, 1, 1),
+        superscript="ⁱᵇᵐ",
+        corpora=("translation", "text"),
+    )
+    log = RunKind(
+        "logistic regression",
+        model="logistic-regression",
+        dash=(9, 3),
+        superscript="ˡᵒᵍ",
+        corpora=("classification",),
+    )
+    for name, kind in (("px", px), ("ibm", ibm), ("log", log)):
+        register(name, kind, summary=kind.label)
+
+
+@hookimpl
+def register_schedules(register: Register) -> None:
+    """When the paper keeps checkpoints."""
+    home = "ktiwprobe_paper.schedules"
+    register("paper-translation", f"{home}:translation", summary="0, 50, 100, 500, 1000, 1500, every 2000")
+    register("paper-classification", f"{home}:classification", summary="0, 10, 50, 100, 150, 200, every 250")

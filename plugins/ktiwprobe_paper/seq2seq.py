@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, TorchModel, Trace, choose, option
 from ktiwprobe.data import BOS
 from ktiwprobe.errors import CorpusError, OptionError
-from ktiwprobe.models.scoring import nll_of_logits
-from ktiwprobe.probes.definitions import delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds, nll_of_logits
+from ktiwprobe.probes.definitions import delta_by_definition
 from ktiwprobe_paper.decoding import Step, beam_search, greedy
 from ktiwprobe_paper.drawing import redraw
 from ktiwprobe_paper.lexical import Activation, lexical_log_odds

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ktiwprobe import Batch, Trace
 from ktiwprobe.models.attend import by_site
-from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe_transformers.folding import Memory, copied, copies, copies_at_once, one_hot_rows, recalled, remember
 from ktiwprobe_transformers.forcing import Force, four_dimensions, watching
 from ktiwprobe_transformers.lengths import in_order

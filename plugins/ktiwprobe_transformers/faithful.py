@@ -19,7 +19,7 @@ from torch import Tensor
 from ktiwprobe import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import at_every_site
-from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.probes.probing import evaluating
 from ktiwprobe_transformers.betas import beta_of, part
 from ktiwprobe_transformers.forcing import Call, Key, watching, weights_times_values

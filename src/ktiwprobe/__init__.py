@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ktiwprobe.models.base import NeuralModel, TorchModel
     from ktiwprobe.plugins.options import option
     from ktiwprobe.plugins.protocols import AttentionModel, Model, Task, Trace
+    from ktiwprobe.plugins.quantities import Quantity, quantity
     from ktiwprobe.plugins.registry import build_registry
+    from ktiwprobe.plugins.run_kinds import RunKind
     from ktiwprobe.probes.extraction import extract
     from ktiwprobe.probes.probing import probe
     from ktiwprobe.recording.recorder import Recorder
@@ -47,6 +49,8 @@ _HOMES = {
     "probes.extraction": ("extract",),
     "plugins.options": ("option",),
     "probes.probing": ("probe",),
+    "plugins.quantities": ("Quantity", "quantity"),
+    "plugins.run_kinds": ("RunKind",),
     "plugins.protocols": ("AttentionModel", "Model", "Task", "Trace"),
     "recording.recorder": ("Recorder",),
     "plugins.registry": ("build_registry",),
@@ -66,8 +70,10 @@ __all__ = [
     "KtiwprobeError",
     "Model",
     "NeuralModel",
+    "Quantity",
     "Recorder",
     "Run",
+    "RunKind",
     "Signal",
     "Split",
     "Stream",
@@ -82,6 +88,7 @@ __all__ = [
     "hookimpl",
     "option",
     "probe",
+    "quantity",
     "train",
 ]
 

@@ -11,8 +11,9 @@ from torch import Tensor
 from ktiwprobe import Batch, Corpus, Run, Split
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import OptionError, UsageError
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.plugins.protocols import Trace
-from ktiwprobe.probes.definitions import alpha, log_odds
+from ktiwprobe.probes.definitions import alpha
 from ktiwprobe.testing import check_model
 from ktiwprobe_paper import bow_proxy
 from ktiwprobe_paper.bow_proxy import BowProxy

@@ -10,7 +10,8 @@ from ktiwprobe import Batch, Corpus, Split
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError
 from ktiwprobe.models.attend import uniform
-from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe_paper import packed_lstm
 from ktiwprobe_paper.classifier import Classifier
 from ktiwprobe_paper.recurrent import Recurrent, packed, padded

@@ -12,7 +12,8 @@ from ktiwprobe import Batch, Corpus, Split, TorchModel
 from ktiwprobe.data import EOS, SPECIALS, UNK
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.models.attend import Under, uniform
-from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe_paper import lexical
 from ktiwprobe_paper.recurrent import drop
 from ktiwprobe_paper.seq2seq import Seq2Seq

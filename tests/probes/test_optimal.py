@@ -16,9 +16,10 @@ from ktiwprobe import Batch, Corpus, Run, Split, Trace, build_registry, choose, 
 from ktiwprobe.compare.finder import Spec, read_spec
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import Under, allowed, one_hot, uniform
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.plugins.options import fill
 from ktiwprobe.plugins.registry import Registry
-from ktiwprobe.probes.definitions import beta, log_odds
+from ktiwprobe.probes.definitions import beta
 from ktiwprobe.probes.optimal import TOLERANCE, Optimum, alpha_opt, optimise, project
 from tiny import TinyCount, TinyModel
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from ktiwprobe import Batch, Corpus, Split, TorchModel, Trace, choose
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import Under, allowed, uniform
-from ktiwprobe.probes.definitions import alpha, beta, beta_by_definition, delta, delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes.definitions import alpha, beta, beta_by_definition, delta, delta_by_definition
 from tiny import TinyCount, TinyModel
 
 XS, YS = [[4, 5, 6, 7], [8], [9, 4, 5]], [[4, 5], [6, 7, 2], [2]]

@@ -14,7 +14,7 @@ import tiny
 from ktiwprobe import Batch, Recorder, agree, build_registry, extract, probe
 from ktiwprobe.corpus.saved import corpus_of, load_corpus, save_corpus
 from ktiwprobe.errors import ContractError, CorpusError, KtiwprobeError, OptionError, RunError, UsageError
-from ktiwprobe.probes.definitions import log_odds
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe.runs.run import Run
 from ktiwprobe.runs.schedule import is_due, steps_of

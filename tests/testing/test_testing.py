@@ -146,7 +146,7 @@ class Scores(Good):
     """Hands over log-odds instead of logits, and so evaluates itself."""
 
     def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
-        from ktiwprobe.probes.definitions import log_odds
+        from ktiwprobe.models.scoring import log_odds
 
         trace = super().trace(batch, attend=attend, gate=gate)
         return Trace(None, trace.alpha, log_odds(trace, batch))

@@ -15,8 +15,9 @@ import hf_tiny
 from ktiwprobe import build_registry
 from ktiwprobe.errors import CorpusError, OptionError, PluginError
 from ktiwprobe.models.attend import one_hot
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.plugins.registry import Registry
-from ktiwprobe.probes.definitions import delta, log_odds
+from ktiwprobe.probes.definitions import delta
 from ktiwprobe.testing import check_model
 from ktiwprobe_transformers.folding import beside
 

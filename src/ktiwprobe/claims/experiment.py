@@ -107,7 +107,7 @@ class Context:
         """The known alignment of a run's corpus."""
         return Extractor(run, self.registry, split=split, device=self.device).gold()
 
-    def agree(self, u: str | Signal, v: str | Signal, metric: str = "agreement") -> Agreement:
+    def agree(self, u: str | Signal, v: str | Signal, metric: str | None = None) -> Agreement:
         """A(u, v) of two SPECs with their runs, or of signals."""
         about = {"runs": self.folder, "registry": self.registry, "device": self.device, "progress": self.progress}
         return agree(u, v, metric, **about)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ from ktiwprobe.cli.common import (
 @level_option("token")
 @format_option
 @signal_options
-def command(u: str, v: str, metric: str, form: str, quiet: bool, **places: Any) -> None:
+def command(u: str, v: str, metric: str | None, form: str, quiet: bool, **places: Any) -> None:
     """Compare two signals: does V know what U points at?
 
     SPEC is [RUN:]SYMBOL[SITE][@STEP], a signal file, or `gold`. SYMBOL is a probe (alpha, beta, delta, ...). A bare

@@ -64,9 +64,7 @@ view_options = stack(
         help="Of a model with several attentions: a name, a number, mean, max, or all.",
     ),
 )
-metric_option = click.option(
-    "--metric", default="agreement", show_default=True, metavar="NAME[:k=v]", help="See `ktiwprobe ls metrics`."
-)
+metric_option = click.option("--metric", metavar="NAME[:k=v]", help="See `ktiwprobe ls metrics`. [default: agreement]")
 task_option = click.option("--task", metavar="TASK", help="Only runs of this task.")
 force_option = click.option("--force", is_flag=True, help="Write over a file that exists.")
 format_option = click.option(

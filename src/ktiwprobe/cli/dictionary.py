@@ -52,7 +52,7 @@ def command(
     from ktiwprobe.views.tables import align, cells
 
     finder = Finder(runs_folder(runs), load_registry(), task=task, split=split, device=device)
-    chosen = [find_run(runs_folder(runs), name) for name in names] or [*finder.group(), *finder.stand_ins()]
+    chosen = [find_run(runs_folder(runs), name) for name in names] or [*finder.group(), *finder.beside().values()]
     progress = show_progress(quiet)
     found = [
         (run.name, look_up(finder.extractor(run), word, at=at, top=top, progress=progress))

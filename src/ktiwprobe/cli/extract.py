@@ -73,4 +73,4 @@ def _usual(extractor: Extractor) -> tuple[str, ...]:
     """Of a recorded run the probes that were recorded, for it holds no weights to compute others with."""
     if extractor.run.recorded:
         return tuple(extractor.run.record["probes"])
-    return ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")
+    return extractor.usual_probes()

@@ -24,15 +24,13 @@ from ktiwprobe.cli.common import (
 @click.option("--out", metavar="FILE", help="Where to: .png, .svg or .pdf. [default: KIND.png]")
 @force_option
 @view_options
-@click.option("--u", default="alpha", show_default=True, metavar="SPEC", help="curves: what the others agree with.")
+@click.option("--u", metavar="SPEC", help="curves: what the others agree with. [default: attention]")
 @click.option("--v", metavar="SPEC,...", help="curves, agreement-matrix: the others. [default: all there are]")
 @metric_option
 @click.option(
     "--words", default=24, show_default=True, type=click.IntRange(min=2), metavar="N", help="count-table: of a side."
 )
-@click.option(
-    "--against", default="alpha", show_default=True, metavar="WHAT", help="keyword-scatter: alpha, delta, count."
-)
+@click.option("--against", metavar="WHAT", help="keyword-scatter: alpha, delta, count. [default: attention]")
 @task_option
 @signal_options
 def command(
@@ -71,7 +69,7 @@ def command(
     progress = show_progress(quiet)
     finder = Finder(runs_folder(rest.pop("runs")), load_registry(), progress=progress, **places)
     if run:
-        finder.around(find_run(finder.folder, run))
+        finder.turn_to(find_run(finder.folder, run))
     others = tuple(text.strip() for text in (v or "").split(",") if text.strip())
     request = Request(finder, run, probes=split_names(probes, finder.registry), at=at or "best", v=others, **rest)
     plots.save(draw(kind, request), path, say=progress.say)

@@ -19,6 +19,7 @@ from ktiwprobe.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from ktiwprobe.plugins.registry import Registry
     from ktiwprobe.runs.run import Run
 
 
@@ -86,16 +87,16 @@ def command(
     click.echo(f"{run.name}: step {run.steps()[-1]}, best {measure} {value:.4f} at step {best}, "
                f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
     if not quiet:
-        click.echo(f"next: {_advice(run, runs)}")
+        click.echo(f"next: {_advice(run, runs, load_registry())}")
 
 
-def _advice(run: Run, runs: str | None) -> str:
-    """What to type next."""
-    u, v = {
-        "learned": ("delta" if run.record["kind"] == "classification" else "alpha", "beta"),
-        "uniform": ("alpha", "beta-uf"),
-        "frozen-beta": ("alpha", "alpha-fr"),
-    }[run.attention]
+def _advice(run: Run, runs: str | None, registry: Registry) -> str:
+    """What to type next: attention (of a classifier saliency) against knowledge, or what this kind of run shows."""
+    kinds = ((name, kind) for name, kind in registry.run_kinds().items() if kind.attention == run.attention)
+    suffix, kind = next(kinds, (None, None))
+    looking = "saliency" if kind is None and run.record["kind"] == "classification" else "attention"
+    u = registry.probes_of(looking)[0]
+    v = registry.probes_of(kind.shows[0] if kind else "knowledge")[0] + (f"-{suffix}" if suffix else "")
     where = f" --runs {shlex.quote(runs)}" if runs else ""
     alone = run.attention != "learned" and not _has_learned_sibling(run)
     first = "the same without --attention, then " if alone else ""

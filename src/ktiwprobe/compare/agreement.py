@@ -18,6 +18,8 @@ from ktiwprobe.signals.signal import Signal
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ktiwprobe.plugins.registry import Registry
+
 Floats = NDArray[np.float64]
 RESAMPLES = 1000
 DEGENERATE = 1e-12  # a narrower interval is one value
@@ -304,6 +306,12 @@ def as_pairs(values: Any, count: int, metric: Callable[..., Any]) -> Floats:
 
 def _divide(top: float, bottom: float) -> float | None:
     return float(top / bottom) if bottom else None
+
+
+def load_metric(registry: Registry, text: str | None = None) -> tuple[Callable[..., Any], str]:
+    """The metric that `name` or `name:k=3,share=0.1` means, and its text; by default the registry's default."""
+    text = text or registry.default("metrics")
+    return make_metric(registry.load("metrics", text.partition(":")[0]), text), text
 
 
 def make_metric(target: Any, text: str) -> Callable[..., Any]:

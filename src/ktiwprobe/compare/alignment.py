@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ktiwprobe.compare.agreement import resamples
-from ktiwprobe.compare.finder import Finder, read_spec
+from ktiwprobe.compare.finder import Finder
 from ktiwprobe.compare.linking import ONE_WAY, above, columns_linked, combine, read_method, rows_linked
-from ktiwprobe.compare.specs import Spec
+from ktiwprobe.compare.specs import Spec, read_spec
 from ktiwprobe.corpus.links import Links, read_links
 from ktiwprobe.errors import CorpusError, SpecError, UnknownNameError, UsageError
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.quantities import GOLD
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.signals.pooling import LEVELS, over_words
-from ktiwprobe.signals.signal import SUFFIXES, Signal, load_signal
+from ktiwprobe.signals.signal import SUFFIXES, Signal
 
 Floats = NDArray[np.float64]
 MEASURES = ("aer", "precision", "recall", "f1")
@@ -44,7 +45,7 @@ class Score:
     sure: int
     possible: int  # possible only
     name: str = "links"
-    gold: str = "gold"
+    gold: str = GOLD.symbol
 
     def to_dict(self) -> dict[str, Any]:
         """What `align --format json` prints."""
@@ -206,9 +207,9 @@ class Aligner:
             return self._pooled(what)
         if not what.endswith(SUFFIXES) and Path(what).is_file():
             return read_links(Path(what))
-        spec = read_spec(what, self.registry.names("probes"))
+        spec = read_spec(what, self.registry)
         if spec.file:
-            return self._pooled(load_signal(spec.file))
+            return self._pooled(self.finder.load(spec.file))
         if spec.gold:
             return self.gold()
         self._run = self._run or self.finder.run_of(spec)
@@ -219,9 +220,9 @@ class Aligner:
         """Of the run that was found first, else of the latest: whose words and gold are meant where no run is named."""
         return self.finder.extractor(self._run or self.finder.group()[-1])
 
-    def gold(self, path: str = "gold", *, index: int = 0, reverse: bool = False) -> Links:
+    def gold(self, path: str = GOLD.symbol, *, index: int = 0, reverse: bool = False) -> Links:
         """Gold links from a file, or the task's own; `reverse` if the file has the target's words first."""
-        if path != "gold":
+        if path != GOLD.symbol:
             links = read_links(Path(path), index=index)
             return links.reversed() if reverse else links
         signal = self._pooled(self._extractor().gold()).one_site()
@@ -230,7 +231,7 @@ class Aligner:
         row = signal.first_rows[links.sentence] + values[:, 1]
         sure = signal.values[0][signal.starts[row] + values[:, 0]] == 1
         cells = np.stack([*values.T[:2], sure.astype(np.int64)], 1)
-        return Links.at(links.sentence, cells, len(links), "gold", links.text)
+        return Links.at(links.sentence, cells, len(links), GOLD.symbol, links.text)
 
     def _one_step(self, spec: Spec) -> Spec:
         """Alignments are of one checkpoint."""

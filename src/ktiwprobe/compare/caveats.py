@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktiwprobe.compare.specs import LEXICAL
 from ktiwprobe.signals.signal import Signal
 
 FLAT = math.log(2)  # a spread of log-odds below it: no input doubles the odds that another input gives the output
@@ -74,7 +73,7 @@ def flat_share(signal: Signal) -> float | None:
 
 def flat_rows(signal: Signal) -> Caveat | None:
     """Most rows of a signal of log-odds are flat."""
-    share = flat_share(signal) if signal.meta.get("probe") in LEXICAL else None
+    share = flat_share(signal) if signal.quantity.is_log_odds else None
     if share is None or share <= 0.5:
         return None
     text = (

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ktiwprobe.compare import agreement, caveats
-from ktiwprobe.compare.agreement import Agreement, make_metric
-from ktiwprobe.compare.specs import LEXICAL
+from ktiwprobe.compare.agreement import Agreement, load_metric
 from ktiwprobe.compare.specs import Spec as Spec
 from ktiwprobe.compare.specs import read_spec as read_spec
 from ktiwprobe.errors import RunError, SpecError
 from ktiwprobe.files.progress import SILENT, Progress
-from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.plugins.registry import HAT, Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.performance import Performance
-from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS, Groups, kin
+from ktiwprobe.runs.groups import Groups, kin
 from ktiwprobe.runs.run import Run, find_run, runs_folder
 from ktiwprobe.signals.pooling import at_level
 from ktiwprobe.signals.signal import Signal, load_signal
@@ -28,7 +27,7 @@ Rule = Callable[..., Any]  # a metric
 def agree(
     u: str | Signal,
     v: str | Signal,
-    metric: str = "agreement",
+    metric: str | None = None,
     *,
     task: str | None = None,
     split: str = "validation",
@@ -46,7 +45,7 @@ def agree(
     result's `warnings` before its value.
     """
     registry = registry or build_registry()
-    rule = make_metric(registry.load("metrics", metric.partition(":")[0]), metric)
+    rule, metric = load_metric(registry, metric)
     if isinstance(u, Signal) and isinstance(v, Signal):
         return agreement.measure([(at_level(u, level), at_level(v, level))], rule, metric)[0]
     finder = Finder(
@@ -107,14 +106,12 @@ class Finder(Groups):
         """The run that a SPEC means."""
         if spec.run:
             return find_run(self.folder, spec.run)
-        if spec.pick in ATTENTIONS:
-            runs = [r for r in self.group() if r.attention == ATTENTIONS[spec.pick]]
-            return self._lowest(runs, spec, f"{self.command()} --attention {ATTENTIONS[spec.pick]}")
-        if spec.pick in STAND_INS:
-            folder, model = self.group()[0].path.parent, STAND_INS[spec.pick]
-            runs = [r for r in self.runs() if r.path.parent == folder and r.record["model"] == model]
-            return self._lowest(runs, spec, self.command(model=model))
-        if spec.pick != "hat":
+        if spec.pick and spec.pick != HAT:
+            if runs := self.of_kind(spec.pick):
+                return runs[0]
+            command = self.command(self.registry.run_kinds()[spec.pick])
+            raise SpecError(f"{spec.text} needs a run that is not there: train it with `{command}`")
+        if not spec.pick:
             return self.first()
         if not self.hats():
             raise SpecError(
@@ -122,23 +119,18 @@ class Finder(Groups):
             )
         return self.hats()[0]
 
-    def _lowest(self, runs: list[Run], spec: Spec, command: str) -> Run:
-        if not runs:
-            raise SpecError(f"{spec.text} needs a run that is not there: train it with `{command}`")
-        return min(runs, key=lambda run: run.seed)
-
     def step_of(self, spec: Spec) -> str:
         """best, last, max or a number: as given, else by the run that the SPEC means."""
         if spec.step:
             return spec.step
-        elsewhere = spec.pick in ATTENTIONS or (spec.pick == "hat" and spec.probe in LEXICAL)
-        return "max" if elsewhere else "best"
+        if spec.pick == HAT:
+            return self.registry.quantity(spec.probe).step_of_hat
+        kind = self.registry.run_kinds()[spec.pick] if spec.pick else None
+        return "max" if kind and not kind.stands_beside else "best"
 
     def sides(self, u: str | Spec | Signal, v: str | Spec | Signal) -> tuple[Side, Side]:
         """The signals of u and of v. A bare symbol is of A, or of the run that the other side names."""
-        one, two = (
-            read_spec(side, self.registry.names("probes")) if isinstance(side, str) else side for side in (u, v)
-        )
+        one, two = (read_spec(side, self.registry) if isinstance(side, str) else side for side in (u, v))
         if isinstance(one, Spec) and isinstance(two, Spec):
             one, two = self._one_maximum(one, two)
         named = [side.run for side in (one, two) if isinstance(side, Spec) and side.run]
@@ -168,7 +160,7 @@ class Finder(Groups):
     def signals(self, spec: Spec) -> list[Signal]:
         """What a SPEC means by itself: one signal, or one for each checkpoint with @max."""
         if spec.file:
-            return [self._at_level(load_signal(spec.file))]
+            return [self._at_level(self.load(spec.file))]
         if spec.gold:
             return [self._at_level(self.extractor(self.run_of(spec) if spec.run else self.group()[-1]).gold())]
         extractor = self.extractor(self.run_of(spec))
@@ -177,6 +169,11 @@ class Finder(Groups):
         steps = extractor.steps() if at == "max" else [self.best_step(extractor.run) if best else extractor.step(at)]
         found = [self._at_level(extractor.signal(spec.probe, step, progress=self.progress)) for step in steps]
         return [signal.one_site(spec.site) for signal in found] if spec.site else found
+
+    def load(self, path: Path) -> Signal:
+        """A signal from a file; what its values are is known if the file names a registered probe."""
+        signal = load_signal(path)
+        return replace(signal, quantity=self.registry.quantity(str(signal.meta.get("probe", signal.name))))
 
     def _at_level(self, signal: Signal) -> Signal:
         """Over tokens or words; a signal from a file has the words of the latest run's split."""
@@ -195,13 +192,12 @@ class Finder(Groups):
         return Performance(self.extractor(run), measure, self.progress)
 
     def best_by(self, run: Run) -> str:
-        """The measure by which a run's best checkpoint is chosen; a stand-in keeps its own."""
-        return run.best_by if run.record["model"] in STAND_INS.values() else self.measure or run.best_by
+        """The measure by which a run's best checkpoint is chosen; one that stands beside the group keeps its own."""
+        return run.best_by if self.stands_beside(run) else self.measure or run.best_by
 
     def best_step(self, run: Run) -> int:
-        """The best checkpoint by the performance in use; a stand-in keeps its own."""
-        stand_in = run.record["model"] in STAND_INS.values()
-        return run.best_step() if stand_in else self.performance(run, self.measure).best_step()
+        """The best checkpoint by the performance in use."""
+        return run.best_step() if self.stands_beside(run) else self.performance(run, self.measure).best_step()
 
     # what a value is worth
 
@@ -242,22 +238,23 @@ class Finder(Groups):
         return replace(result, xi=star if found is None else found, passed=found is not None)
 
     def _of_the_group(self) -> bool:
-        """Whether all that was compared so far are runs of the group, or stand-ins beside them."""
+        """Whether all that was compared so far are runs of the group, or stand beside it."""
         folder, group = self.group()[0].path.parent.resolve(), kin(self.group()[0])
         runs = [extractor.run for extractor in self._extractors.values()]
         beside = [run for run in runs if run.path.parent.resolve() == folder]
-        known = [run for run in beside if kin(run) == group or run.record["model"] in STAND_INS.values()]
-        return len(known) == len(runs) > 0
+        related = [run for run in beside if kin(run) == group or self.stands_beside(run)]
+        return len(related) == len(runs) > 0
 
     def curve(self, first: Run, others: list[Run], rule: Rule, measure: str) -> dict[int, tuple[float, float]]:
         """A(α, α̂(τ)) and p̂(τ), averaged over the `others`, at each step τ that all of them have."""
-        alpha = self._at_level(self.extractor(first).signal("alpha", self.best_step(first), progress=self.progress))
+        attention = self.registry.probes_of("attention")[0]
+        alpha = self._at_level(self.extractor(first).signal(attention, self.best_step(first), progress=self.progress))
         scores = [self.performance(run, measure).curve() for run in others]
         steps = sorted(set.intersection(*map(set, scores)))
         curves: list[dict[int, tuple[float | None, float]]] = []
         for run, score in zip(others, scores, strict=True):
             curves.append({})
             for step in steps:
-                hat = self._at_level(self.extractor(run).signal("alpha", step, progress=self.progress))
+                hat = self._at_level(self.extractor(run).signal(attention, step, progress=self.progress))
                 curves[-1][step] = agreement.add_up(alpha, hat, rule).value, score[step]
         return agreement.mean_curve(curves)

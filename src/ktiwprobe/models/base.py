@@ -29,7 +29,7 @@ class NeuralModel(nn.Module):
     Options: ClassVar[type] = NoOptions
     training_defaults: ClassVar[Mapping[str, Any]] = {}  # train options that suit this model
     own_schedule: ClassVar[bool] = False  # whether these win over what a task suggests for models in general
-    default_task: ClassVar[str] = "toy-translation"
+    default_task: ClassVar[str | None] = None  # where the user names no task; None: the plugins' default
     best_by: ClassVar[str] = "accuracy"  # which checkpoint is the best: or by the lowest loss or perplexity
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The five doors through which everything comes in; built-in plugins use the same ones.
+"""The hooks through which everything comes in; built-in plugins use the same ones.
 
 A plugin module marks functions of these names with `@ktiwprobe.hookimpl`. Each receives `register`, to be called as
 `register("name", "package.module:Class", summary="one line for `ktiwprobe ls`")`. The target is imported only when it
@@ -17,8 +17,13 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 class Register(Protocol):
     """What a hook is given to claim a name."""
 
-    def __call__(self, name: str, target: object, *, summary: str = "") -> None:
-        """Claim `name` for `target`: "module:attribute", imported when first used, or the object itself."""
+    def __call__(
+        self, name: str, target: object, *, summary: str = "", default: bool = False, same_as: str | None = None
+    ) -> None:
+        """Claim `name` for `target`: "module:attribute", imported when first used, or the object itself.
+
+        `default` makes it what is taken where a user names none. `same_as` makes it another name of a probe.
+        """
         ...
 
 
@@ -45,3 +50,13 @@ def register_metrics(register: Register) -> None:
 @hookspec
 def register_experiments(register: Register) -> None:
     """Register experiments: classes with `run(context) -> Result`."""
+
+
+@hookspec
+def register_run_kinds(register: Register) -> None:
+    """Register run kinds, the suffixes of SPECs: a RunKind each, such as `uf` for runs under uniform attention."""
+
+
+@hookspec
+def register_schedules(register: Register) -> None:
+    """Register schedules of checkpoints: functions () -> the steps in ascending order, perhaps without end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -16,10 +16,13 @@ from typing import Any
 
 import pluggy
 
-from ktiwprobe.errors import PluginError, UnknownNameError, suggest
+from ktiwprobe.errors import PluginError, UnknownNameError, UsageError, suggest
 from ktiwprobe.plugins import hookspecs
+from ktiwprobe.plugins.quantities import GOLD, Quantity, Role, quantity_of
+from ktiwprobe.plugins.run_kinds import RunKind
 
-KINDS = ("tasks", "models", "probes", "metrics", "experiments")
+KINDS = ("tasks", "models", "probes", "metrics", "experiments", "run-kinds", "schedules")
+HAT = "hat"  # the suffix that means another seed, whatever is registered
 HOME = "ktiwprobe"  # the distribution whose plugins come first and cannot be deselected
 
 
@@ -44,6 +47,8 @@ class Entry:
     target: object
     owner: Owner
     summary: str = ""
+    default: bool = False
+    same_as: str | None = None  # the probe of which this is another name
 
     def load(self) -> Any:
         """The object behind the name, imported now."""
@@ -53,16 +58,18 @@ class Entry:
         try:
             return getattr(import_module(module), attribute)
         except (Exception, SystemExit) as error:  # a stranger's module may fail in any way; the cause is chained
-            raise PluginError(f"{self._what()} cannot be imported from {self.target}: {describe(error)}") from error
+            raise PluginError(f"{self.what} cannot be imported from {self.target}: {describe(error)}") from error
 
     def check(self) -> None:
         """Refuse a name that could not stand in a path or a SPEC, and a target that could not be imported."""
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
-            raise PluginError(f"{self._what()} needs another name: letters, digits, '-', '_' and '.' only")
+            raise PluginError(f"{self.what} needs another name: letters, digits, '-', '_' and '.' only")
         if isinstance(self.target, str) and not re.fullmatch(r"[\w.]+:\w+", self.target):
-            raise PluginError(f"{self._what()} has the target {self.target!r}: write 'package.module:attribute'")
+            raise PluginError(f"{self.what} has the target {self.target!r}: write 'package.module:attribute'")
 
-    def _what(self) -> str:
+    @property
+    def what(self) -> str:
+        """The entry and its owner, for error messages."""
         return f"{self.kind.removesuffix('s')} {self.name!r} of {self.owner}"
 
 
@@ -100,6 +107,39 @@ class Registry:
         """All names of a kind, sorted."""
         return sorted(self.entries[kind])
 
+    def default(self, kind: str) -> str:
+        """The name that is taken where a user gives none."""
+        for name, entry in self.entries[kind].items():
+            if entry.default:
+                return name
+        raise UsageError(f"no installed plugin has a default {kind.removesuffix('s')}: name one")
+
+    def run_kinds(self) -> dict[str, RunKind]:
+        """All run kinds by their suffix, in the order in which plugins registered them."""
+        return {name: entry.load() for name, entry in self.entries["run-kinds"].items()}
+
+    def schedules(self) -> dict[str, Callable[[], Iterable[int]]]:
+        """The schedules that plugins name: functions that give the steps."""
+        return {name: entry.load() for name, entry in self.entries["schedules"].items()}
+
+    def same_probe(self, name: str) -> str:
+        """The name under which a probe's signals are kept: of another name the probe's own."""
+        return self.entry("probes", name).same_as or name
+
+    def quantity(self, name: str) -> Quantity:
+        """What the values of a probe are; of one whose plugin is gone or fails only the name is known."""
+        if name == GOLD.symbol:
+            return GOLD
+        try:
+            return quantity_of(self.load("probes", name), name)
+        except (PluginError, UnknownNameError):
+            return Quantity(name, "values of this probe")
+
+    def probes_of(self, *roles: Role) -> list[str]:
+        """The probes that have one of these roles, in the order of the roles, then of registration; each once."""
+        names = [name for name, entry in self.entries["probes"].items() if entry.same_as is None]
+        return [name for role in roles for name in names if self.quantity(name).role == role]
+
     def _take(self, owner: Owner, source: object) -> None:
         """Add a plugin's entries, all or none."""
         if owner.plugin in self.owners:
@@ -112,11 +152,27 @@ class Registry:
             entry.check()
             other = taken.setdefault((entry.kind, entry.name), entry)
             if other is not entry:
-                what = f"{entry.kind.removesuffix('s')} {entry.name!r}"
-                raise PluginError(f"{what} is already taken by {other.owner}: one of the two must choose another name")
+                raise PluginError(f"{entry.what} clashes with {other.what}: one of the two must choose another name")
+        _check_suffixes(taken.values())
         for entry in entries:
             self.entries[entry.kind][entry.name] = entry
         self.owners[owner.plugin] = owner
+
+
+def _check_suffixes(entries: Iterable[Entry]) -> None:
+    """Refuse a run kind that with a probe's name would spell another probe's, and the one suffix that is taken."""
+    by_kind = {kind: [entry for entry in entries if entry.kind == kind] for kind in ("probes", "run-kinds")}
+    probes = {entry.name: entry for entry in by_kind["probes"]}
+    for kind in by_kind["run-kinds"]:
+        if kind.name == HAT:
+            raise PluginError(f"{kind.what} cannot be called {HAT!r}: as a suffix it means another seed")
+        if not isinstance(kind.load(), RunKind):
+            raise PluginError(f"{kind.what} is {type(kind.load()).__name__}: register a ktiwprobe.RunKind")
+        for name in probes:
+            if other := probes.get(f"{name}-{kind.name}"):
+                raise PluginError(
+                    f"{kind.what} and {other.what} clash: {other.name!r} would mean both; one must choose another name"
+                )
 
 
 def build_registry(extra: Mapping[str, object] | None = None, *, environ: Mapping[str, str] = os.environ) -> Registry:
@@ -177,8 +233,8 @@ def _entries_of(plugin: object, owner: Owner) -> list[Entry]:
     entries: list[Entry] = []
     for kind in KINDS:
 
-        def register(name: str, target: object, *, summary: str = "", kind: str = kind) -> None:
-            entries.append(Entry(kind, name, target, owner, summary))
+        def register(name: str, target: object, *, kind: str = kind, **about: Any) -> None:
+            entries.append(Entry(kind, name, target, owner, **about))
 
-        getattr(manager.hook, f"register_{kind}")(register=register)
+        getattr(manager.hook, f"register_{kind.replace('-', '_')}")(register=register)
     return entries

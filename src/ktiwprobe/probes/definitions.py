@@ -7,8 +7,8 @@ What stands on padding or where a row may not look is dropped by the caller. A m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,34 +17,23 @@ from torch import Tensor
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
-from ktiwprobe.models.scoring import log_odds as log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.plugins.quantities import Line, Quantity, quantity
 
-P = TypeVar("P", bound=Callable[..., Tensor])
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
 
 
-def pooled(over_inputs: str, over_outputs: str) -> Callable[[P], P]:
-    """Say how the pieces of words become one number, for signals over words; see pooling.py."""
-
-    def say(probe: P) -> P:
-        probe.pooling = (over_inputs, over_outputs)  # type: ignore[attr-defined]
-        return probe
-
-    return say
-
-
-def uses(*arguments: str) -> Callable[[P], P]:
-    """Declare which arguments of `trace` a probe relies on (`attend`, `gate`): the model is checked for these first."""
-
-    def declare(probe: P) -> P:
-        probe.uses = arguments  # type: ignore[attr-defined]
-        return probe
-
-    return declare
-
-
-@uses()
-@pooled("sum", "mean")
+@quantity(
+    "α",
+    "attention weight",
+    scale="weight",
+    role="attention",
+    pooling=("sum", "mean"),
+    line=Line("#0072b2", "#56b4e9"),
+    uses=(),
+    latex=r"\alpha",
+    needs_attention=False,
+)
 @torch.no_grad()
 def alpha(model: Any, batch: Batch) -> Tensor:
     """Attention weights (Eq. 1); for a model without attention, beta as a share of its row."""
@@ -59,8 +48,18 @@ def alpha(model: Any, batch: Batch) -> Tensor:
     return torch.where(log_p.isneginf().all(-1, keepdim=True), uniform(seen).to(share.dtype), share)
 
 
-@uses("attend")
-@pooled("max", "joint")
+@quantity(
+    "β",
+    "log-odds of the output given that input alone",
+    scale="log-odds",
+    role="knowledge",
+    pooling=("max", "joint"),
+    line=Line("#d55e00", "#ff9248", (6, 2)),
+    uses=("attend",),
+    step_of_hat="max",
+    latex=r"\beta",
+    needs_attention=False,
+)
 @torch.no_grad()
 def beta(model: Any, batch: Batch) -> Tensor:
     """Log-odds of y_t if the model attended to position l only (Eq. 4)."""
@@ -78,8 +77,15 @@ def beta_by_definition(model: Any, batch: Batch) -> Tensor:
     return torch.stack(columns, -1)
 
 
-@uses("gate")
-@pooled("sum", "sum")
+@quantity(
+    "Δ",
+    "saliency: gradient of the output's log-probability times the input",
+    role="saliency",
+    pooling=("sum", "sum"),
+    line=Line("#007a59", "#2cc79b", (2, 2)),
+    uses=("gate",),
+    latex=r"\Delta",
+)
 def delta(model: Any, batch: Batch) -> Tensor:
     """Influence of word l on output t: d log p(y_t) / d gate_l, which is gradient times embedding."""
     if hasattr(model, "delta"):
@@ -138,10 +144,13 @@ def check_allowed(mask: Any, batch: Batch, sites: int = 0) -> Tensor:
     return mask
 
 
-def check_values(returned: Any, seen: Tensor, probe: str, model: Any, of_sites: Tensor | None = None) -> Tensor:
+def check_values(
+    returned: Any, seen: Tensor, probe: str, model: Any, of_sites: Tensor | None = None, *, declared: Quantity
+) -> Tensor:
     """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it.
 
-    `seen` are the cells that are kept (B, T, L); `of_sites`, where sites differ, the cells of each (B, S, T, L).
+    `seen` are the cells that are kept (B, T, L); `of_sites`, where sites differ, the cells of each (B, S, T, L);
+    `declared` is the quantity of the probe.
     """
     B, T, L = seen.shape
     S = max(1, len(getattr(model, "sites", ())))
@@ -159,7 +168,7 @@ def check_values(returned: Any, seen: Tensor, probe: str, model: Any, of_sites: 
         raise ContractError(
             f"probe {probe!r} of {model_name(model)} returned NaN or +inf: every allowed cell must be a number"
         )
-    if probe == "alpha":
+    if declared.role == "attention":
         _check_weights(values, legal if of_sites is None else of_sites, tolerance, model)
     return values.cpu()
 

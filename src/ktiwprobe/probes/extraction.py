@@ -23,9 +23,10 @@ from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.quantities import ROLES, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, guard, needs
-from ktiwprobe.probes.probing import join, pooling_of, probe_batch
+from ktiwprobe.probes.probing import join, probe_batch
 from ktiwprobe.runs.recipe import Recipe, recipe_of
 from ktiwprobe.runs.run import Run
 from ktiwprobe.signals.pooling import Words, words_of
@@ -63,7 +64,7 @@ class Extractor:
 
     def signal(self, probe: str, at: int | str = "best", *, progress: Progress = SILENT) -> Signal:
         """The signal at one step."""
-        step = self.step(at)
+        step, probe = self.step(at), self._kept_as(probe)
         function = self.registry.load("probes", probe)
         path = self.run.signal_path(self.split, step, probe)
         identity = self._identity(probe, step)
@@ -71,17 +72,25 @@ class Extractor:
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
-        meta = {**stored.meta, "pooling": pooling_of(function)}
-        return replace(stored, text=self.tokens, words=lambda: self.words, links=self.links, meta=meta)
+        declared = quantity_of(function, probe)
+        meta = {**stored.meta, "pooling": list(declared.pooling)}
+        shown = replace(stored, text=self.tokens, words=lambda: self.words, links=self.links)
+        return replace(shown, meta=meta, quantity=declared)
 
     def peek(self, probe: str, at: int | str, sentence: int) -> Signal:
         """The signal of one sentence: of what is stored, else computed for it alone, quickly, and not kept."""
-        step, function = self.step(at), self.registry.load("probes", probe)
-        identity = self._identity(probe, step)
+        step, probe = self.step(at), self._kept_as(probe)
+        function, identity = self.registry.load("probes", probe), self._identity(probe, step)
+        declared = quantity_of(function, probe)
         if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
-            return stored.only(sentence)
+            return replace(stored.only(sentence), quantity=declared)
         model = self._guarded_model(function, step)
-        return join([probe_batch(function, model, self.alone(sentence), probe)], None, identity)
+        return join([probe_batch(function, model, self.alone(sentence), probe)], None, identity, declared)
+
+    def _kept_as(self, probe: str) -> str:
+        """The name under which a signal is kept; older recorded runs may have it under another name of the probe."""
+        name = self.registry.same_probe(probe)
+        return name if self.run.offers(name) or not self.run.offers(probe) else probe
 
     def step(self, at: int | str) -> int:
         """The step that `at` means."""
@@ -110,6 +119,12 @@ class Extractor:
     def attends(self) -> bool:
         """Whether the run's model has attention; what is recorded has."""
         return self.run.recorded or hasattr(self.registry.load("models", self.recipe.model), "trace")
+
+    def usual_probes(self) -> tuple[str, ...]:
+        """What is extracted and shown where nobody names probes: those with a role that the run can give."""
+        names = self.registry.probes_of(*ROLES)
+        can = [name for name in names if self.attends or not self.registry.quantity(name).needs_attention]
+        return tuple(name for name in can if self.run.offers(name))
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -213,7 +228,7 @@ class Extractor:
                 progress.advance(done)
         finally:
             progress.end()
-        return join(pieces, np.concatenate(groups), {**identity, "pooling": pooling_of(function)})
+        return join(pieces, np.concatenate(groups), identity, quantity_of(function, probe))
 
     def _guarded_model(self, function: Any, step: int) -> Any:
         """The model at `step`; before its first number of this kind it is checked, on a few short sentences."""

@@ -20,6 +20,7 @@ from ktiwprobe.errors import ContractError, plugin_errors
 from ktiwprobe.models.attend import Under, allowed, by_site
 from ktiwprobe.models.substitution import OtherWeights, ScaledLookups
 from ktiwprobe.plugins.protocols import Trace
+from ktiwprobe.plugins.quantities import quantity_of
 from ktiwprobe.probes.definitions import TOLERANCE, check_allowed, model_name
 
 SENTENCES = 2  # tried of a batch; one where there are many sites to try
@@ -42,10 +43,10 @@ class _DoesNotMove(ContractError):
 
 
 def needs(probe: Any, model: Any) -> Needs:
-    """What the function `probe` relies on, from its attribute `uses` (default: both), for this model."""
+    """What the function `probe` relies on, by its quantity, for this model."""
     if not hasattr(model, "trace"):
         return Needs(attend=False, gate=False)
-    uses = getattr(probe, "uses", ("attend", "gate"))
+    uses = quantity_of(probe, "").uses
     return Needs(attend="attend" in uses or isinstance(model, Under), gate="gate" in uses)
 
 

@@ -18,8 +18,9 @@ from torch import Tensor
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import allowed, by_site, uniform
-from ktiwprobe.models.scoring import nll_of_log_odds
-from ktiwprobe.probes.definitions import _differentiable_rnn, _gradient, _need, log_odds, pooled, uses
+from ktiwprobe.models.scoring import log_odds, nll_of_log_odds
+from ktiwprobe.plugins.quantities import Line, quantity
+from ktiwprobe.probes.definitions import _differentiable_rnn, _gradient, _need
 
 TOLERANCE = 1e-4  # of the gap
 MOST = 500  # tries
@@ -40,8 +41,15 @@ class Optimum:
     iterations: int
 
 
-@uses("attend")
-@pooled("sum", "mean")
+@quantity(
+    "α-opt",
+    "attention weight that minimises the loss",
+    scale="weight",
+    pooling=("sum", "mean"),
+    line=Line("#a84f83", "#e59cc6", (8, 2, 2, 2)),
+    uses=("attend",),
+    latex=r"\alpha_{\mathrm{opt}}",
+)
 def alpha_opt(model: Any, batch: Batch) -> Tensor:
     """The free attention that minimises -log p(y_t), each row t by itself. (B, T, L), or (B, S, T, L)"""
     return optimise(model, batch).alpha

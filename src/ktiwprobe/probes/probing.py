@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,25 +13,26 @@ from numpy.typing import NDArray
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import UsageError, plugin_errors
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site
+from ktiwprobe.plugins.quantities import Quantity, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.definitions import check_allowed, check_values, model_name
 from ktiwprobe.probes.guards import check_itself, guard, needs
-from ktiwprobe.signals.pooling import DEFAULT
 from ktiwprobe.signals.signal import Signal, make_signal
-
-OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
 def probe(
     model: Any,
     batches: Iterable[Batch],
-    probe: str = "beta",
+    probe: str | None = None,
     *,
     registry: Registry | None = None,
     name: str | None = None,
 ) -> Signal:
-    """The signal of a model in memory over `batches`, which must be on the model's device."""
-    function, guarded, longest = (registry or build_registry()).load("probes", probe), False, 0
+    """The signal of a model in memory over `batches`, which must be on the model's device; by default its knowledge."""
+    registry = registry or build_registry()
+    probe = probe or registry.probes_of("knowledge")[0]
+    function, guarded, longest = registry.load("probes", probe), False, 0
+    declared = quantity_of(function, probe)
     pieces = []
     with evaluating(model):
         for batch in batches:
@@ -38,7 +40,7 @@ def probe(
                 check_itself(model, batch, needs(function, model))
             guarded, longest = guarded or guard(model, batch, function), max(longest, batch.x.shape[1])
             pieces.append(probe_batch(function, model, batch, probe))
-    return join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
+    return join(pieces, None, {"name": name or probe, "probe": probe}, declared)
 
 
 @contextlib.contextmanager
@@ -58,11 +60,6 @@ def evaluating(model: Any) -> Iterator[None]:
             module.training = mode
 
 
-def pooling_of(function: Any) -> list[str]:
-    """How a probe says that the pieces of words become one number."""
-    return list(getattr(function, "pooling", DEFAULT))
-
-
 class Piece(NamedTuple):
     """What a probe said of one batch, cut to the allowed cells and off the device."""
 
@@ -78,12 +75,13 @@ def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
     with plugin_errors(f"probe {probe!r} of {model_name(model)}"):
         sites, returned, mask = tuple(getattr(model, "sites", ())), function(model, batch), allowed(model, batch)
     mask = check_allowed(mask, batch, len(sites))
+    declared = quantity_of(function, probe)
     # One number for all sites at once exists only where every one of them can be forced.
-    jointly_forced = probe not in OWN and getattr(returned, "ndim", 0) == 3
+    jointly_forced = declared.forces and getattr(returned, "ndim", 0) == 3
     seen = at_every_site(mask) if jointly_forced else at_any_site(mask)
     seen = seen.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)  # (B, T, L)
     of_sites = mask.expand(-1, -1, *seen.shape[1:]) & batch.y_mask[:, None, :, None] if mask.dim() == 4 else None
-    values = check_values(returned, seen, probe, model, of_sites)  # (B, S, T, L)
+    values = check_values(returned, seen, probe, model, of_sites, declared=declared)  # (B, S, T, L)
     seen, real = seen.cpu(), batch.y_mask.cpu()
     return Piece(
         values=values.transpose(0, 1)[:, seen].numpy(),
@@ -94,8 +92,8 @@ def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
     )
 
 
-def join(pieces: list[Piece], order: NDArray[np.int64] | None, meta: dict[str, Any]) -> Signal:
-    """One signal from its pieces, the sentences back in the order of the corpus."""
+def join(pieces: list[Piece], order: NDArray[np.int64] | None, meta: dict[str, Any], declared: Quantity) -> Signal:
+    """One signal of the quantity `declared` from its pieces, the sentences back in the order of the corpus."""
     if not pieces:
         raise UsageError("there are no batches to probe")
     values = np.concatenate([piece.values for piece in pieces], 1)
@@ -108,7 +106,9 @@ def join(pieces: list[Piece], order: NDArray[np.int64] | None, meta: dict[str, A
         cells = _spread(row_places, lengths)
         values, columns, lengths, rows = values[:, cells], columns[cells], lengths[row_places], rows[places]
     is_prefix = np.array_equal(columns, np.arange(len(columns)) - np.repeat(_starts(lengths), lengths))
-    return make_signal(values, lengths, rows, None if is_prefix else columns, pieces[0].sites, meta)
+    meta = {**meta, "pooling": list(declared.pooling)}
+    signal = make_signal(values, lengths, rows, None if is_prefix else columns, pieces[0].sites, meta)
+    return replace(signal, quantity=declared)
 
 
 def _spread(places: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ class Recorder:
     registry: Registry = field(default_factory=build_registry, repr=False)
 
     def __post_init__(self) -> None:
-        is_due(self.at, 0, epoch=self.epoch)
+        self.due(0)  # refuses what is no schedule
         for what, name in (("task", self.task), ("model", self.model)):
             if not name or name.startswith(".") or set(name) & set("/\\:@[]"):
                 raise UsageError(
@@ -98,7 +98,7 @@ class Recorder:
 
     def due(self, step: int) -> bool:
         """Whether `step` is of the schedule."""
-        return is_due(self.at, step, epoch=self.epoch)
+        return is_due(self.at, step, epoch=self.epoch, named=self.registry.schedules())
 
     def trace_step(self, model: Any, step: int) -> bool:
         """Record the model after `step` updates if that step is due; returns whether it was."""

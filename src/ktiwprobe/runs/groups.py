@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from ktiwprobe.errors import KtiwprobeError, SpecError
 from ktiwprobe.plugins.options import as_dict, as_text
 from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.plugins.run_kinds import RunKind
 from ktiwprobe.runs.recipe import make_recipe, recipe_of
 from ktiwprobe.runs.run import Run, find_run, find_runs, latest_run
 
-ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
-STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's
+AVERAGED = {"classification": 5}  # other seeds over which ξ is averaged: curves of one output a sentence are rough
 
 
 class Groups:
@@ -46,23 +45,47 @@ class Groups:
                 raise SpecError(
                     f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
                 )
-            main = [run for run in runs if run.record["model"] not in STAND_INS.values()] or runs
+            main = [run for run in runs if not self.stands_beside(run)] or runs
             self._group = [run for run in runs if kin(run) == kin(main[-1])]
         return self._group
 
-    def around(self, run: Run) -> Self:
-        """The same, for the group of that run instead of the latest's."""
+    def turn_to(self, run: Run) -> None:
+        """From now on the group is that run's, not the latest's."""
         self._group = _group_of(run)
-        return self
 
-    def stand_ins(self) -> list[Run]:
-        """Runs of the models without attention on the group's task, lowest seed of each."""
-        folder, found = self.group()[0].path.parent, {}
-        for run in sorted(self.runs(), key=lambda run: -run.seed):
-            if run.path.parent == folder and run.record["model"] in STAND_INS.values():
-                found[run.record["model"]] = run
-        beside = [found[model] for model in STAND_INS.values() if model in found]
-        return [run for run in beside if run.path not in {mine.path for mine in self.group()}]
+    # the kinds of runs that plugins registered
+
+    def kinds_of(self, run: Run) -> list[str]:
+        """The suffixes that mean runs like this one."""
+        record = run.record
+        about = record["model"], record["attention"], record["options"]
+        return [name for name, kind in self.registry.run_kinds().items() if kind.matches(*about)]
+
+    def stands_beside(self, run: Run) -> bool:
+        """Whether the run is of a kind with a model of its own, which belongs to no group."""
+        kinds = self.registry.run_kinds()
+        return any(kinds[name].stands_beside for name in self.kinds_of(run))
+
+    def of_kind(self, name: str) -> list[Run]:
+        """The runs of a kind: of the group, or on its task where the kind has a model or options of its own."""
+        kind = self.registry.run_kinds()[name]
+        among = self.group() if not (kind.model or kind.options) else self._on_the_task()
+        alike = [run for run in among if kind.model or run.record["model"] == self.group()[0].record["model"]]
+        return sorted((run for run in alike if name in self.kinds_of(run)), key=lambda run: run.seed)
+
+    def beside(self) -> dict[str, Run]:
+        """The run with the lowest seed of each kind that stands beside the group, by suffix."""
+        kinds = [name for name, kind in self.registry.run_kinds().items() if kind.stands_beside]
+        runs = {name: self.of_kind(name) for name in kinds}
+        mine = {run.path for run in self.group()}
+        return {name: of[0] for name, of in runs.items() if of and of[0].path not in mine}
+
+    def _on_the_task(self) -> list[Run]:
+        """All runs on the group's task."""
+        folder = self.group()[0].path.parent
+        return [run for run in self.runs() if run.path.parent == folder]
+
+    # which of the group is which
 
     def learned(self) -> list[Run]:
         """The group's learned runs, lowest seed first."""
@@ -79,9 +102,14 @@ class Groups:
         """B, C, ...: the learned runs after A by seed, then those before it."""
         return self._turn()[1:]
 
+    def main(self) -> Run:
+        """The run that is shown where none is named: A or, where no run has learned attention, the lowest seed."""
+        learned = [run for run in self.group() if run.attention == "learned"]
+        return min(learned or self.group(), key=lambda run: run.seed)
+
     def others(self) -> list[Run]:
-        """The runs whose attention ξ compares with A's: B, and for classifiers B to F."""
-        return self.hats()[:5] if self.first().record.get("kind") == "classification" else self.hats()[:1]
+        """The runs whose attention ξ compares with A's: B, or on corpora of some kinds the mean of several."""
+        return self.hats()[: AVERAGED.get(str(self.first().record.get("kind")), 1)]
 
     def _turn(self) -> list[Run]:
         """The learned runs with A first."""
@@ -95,7 +123,7 @@ class Groups:
         self._group_of_named = None
         self._named = runs[0] if runs else None
         here = {run.path.resolve() for run in runs}
-        if len(here) != 1 or runs[0].record["model"] in STAND_INS.values():  # a stand-in stands beside any group
+        if len(here) != 1 or self.stands_beside(runs[0]):
             return
         mine = next((run for run in self.runs() if run.path.resolve() in here), None)
         kind = None if mine is None else kin(mine)
@@ -106,14 +134,18 @@ class Groups:
         record = self.group()[-1].record
         return f"{record['model']} on {record['task']}"
 
-    def command(self, *, model: str | None = None, seed: bool = False) -> str:
-        """What trains another run of the group, or a stand-in `model` beside it."""
+    def command(self, kind: RunKind | None = None, *, seed: bool = False) -> str:
+        """What trains another run of the group, or one of a `kind`."""
         record = self.group()[-1].record
-        another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
-        spaces = ("task",) if model else ("task", "model", "train")
         if self.group()[-1].recorded:
             return f"your own loop and ktiwprobe.Recorder, as the others of {record['task']}"
-        return f"ktiwprobe train {model or record['model']} --task {record['task']}{another}{self._options(*spaces)}"
+        kind = kind or RunKind("")
+        another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
+        attention = f" --attention {kind.attention}" if kind.attention else ""
+        spaces = ("task",) if kind.model else ("task", "model", "train")
+        options = "".join(f" -o {key}={as_text(value)}" for key, value in kind.options.items())
+        model = f"{kind.model or record['model']} --task {record['task']}"
+        return f"ktiwprobe train {model}{another}{attention}{self._options(*spaces)}{options}"
 
     def _options(self, *spaces: str) -> str:
         """The options that make the group what it is, as one writes them."""

@@ -30,10 +30,9 @@ from ktiwprobe.models.attend import Under, uniform
 from ktiwprobe.plugins.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.runs.run import MEASURES, Run
-from ktiwprobe.runs.schedule import steps_of
+from ktiwprobe.runs.schedule import Named, steps_of
 
 Attention = Literal["learned", "uniform", "frozen-beta"]
-DEFAULT_TASK = "toy-translation"
 NOT_IDENTITY = ("steps", "epochs")  # how long a run goes on does not make it another run
 
 
@@ -46,22 +45,20 @@ class TrainOptions:
     steps: int | None = option(None, low=0, help="updates; else from epochs")
     epochs: int | None = option(None, low=1, help="passes over the training split, where steps are not given")
     checkpoints: str = option(
-        "log", help="log, paper-translation, paper-classification, epochs, every:N, or steps such as 0,10,100"
+        "log", help="log, epochs, every:N, steps such as 0,10,100, or one of `ktiwprobe ls schedules`"
     )
     evaluations: str = option("checkpoints", help="further steps to evaluate at, written the same way")
 
-    def __post_init__(self) -> None:
-        for schedule in {self.checkpoints, self.evaluations} - {"checkpoints"}:
-            steps_of(schedule, 0, epoch=1)
+    def kept(self, last: int, *, epoch: int | None = None, named: Named | None = None) -> set[int]:
+        """The steps to keep checkpoints of; an epoch has `epoch` steps, `named` are the schedules of plugins."""
+        return steps_of(self.checkpoints, last, epoch=epoch, named=named)
 
-    def kept(self, last: int, *, epoch: int | None = None) -> set[int]:
-        """The steps to keep checkpoints of; an epoch has `epoch` steps."""
-        return steps_of(self.checkpoints, last, epoch=epoch)
-
-    def evaluated(self, last: int, *, epoch: int | None = None) -> set[int]:
+    def evaluated(self, last: int, *, epoch: int | None = None, named: Named | None = None) -> set[int]:
         """The steps to evaluate at: those of the checkpoints, and more if asked for."""
-        more = set() if self.evaluations == "checkpoints" else steps_of(self.evaluations, last, epoch=epoch)
-        return self.kept(last, epoch=epoch) | more
+        kept = self.kept(last, epoch=epoch, named=named)
+        if self.evaluations == "checkpoints":
+            return kept
+        return kept | steps_of(self.evaluations, last, epoch=epoch, named=named)
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,8 @@ class Recipe:
     def steps(self, corpus: Corpus) -> int:
         """How many updates the training is to have."""
         options, epoch = self.train_options, self.epoch(corpus)
-        options.evaluated(0, epoch=epoch)  # refuses a schedule of epochs that there are not, before a run is begun
+        named = self.registry.schedules()
+        options.evaluated(0, epoch=epoch, named=named)  # refuses epochs of a stream before a run is begun
         if options.steps is not None:
             return options.steps
         if epoch is None:
@@ -184,7 +182,7 @@ def make_recipe(
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed} is out of range: it must be 0 or more")
     model_class = registry.load("models", model)
-    task_name = task or str(getattr(model_class, "default_task", DEFAULT_TASK))
+    task_name = task or str(getattr(model_class, "default_task", None) or registry.default("tasks"))
     task_class = registry.load("tasks", task_name)
     spaces = {"task": options_of(task_class), "model": options_of(model_class), "train": TrainOptions}
     given = sort_into_spaces(values or {}, spaces)
@@ -193,6 +191,7 @@ def make_recipe(
     if {"steps", "epochs"} <= set(given["train"]):
         raise OptionError("give steps or epochs, not both")
     train = fill(TrainOptions, _layered({"steps": 1000}, *suggested, given["train"]), space="train")
+    train.evaluated(0, epoch=1, named=registry.schedules())  # refuses what is no schedule
     plain = fill(TrainOptions, _layered({"steps": 1000}, *suggested), space="train")
     differing = {f"train.{k}": v for k, v in as_dict(train).items() if k not in NOT_IDENTITY and v != as_dict(plain)[k]}
     differing |= changed(filled["model"], given["model"])

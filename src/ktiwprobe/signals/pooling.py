@@ -1,7 +1,7 @@
 """From tokens to words: a signal whose cells are words, so that runs that cut words otherwise can be compared.
 
-How the pieces of a word become one number is a property of the quantity, so a probe says it: `pooling = (over the
-pieces of an input word, over those of an output word)`. Special tokens such as <s> are of no word, and are dropped.
+How the pieces of a word become one number is a property of the quantity: `pooling = (over the pieces of an input word,
+over those of an output word)`. Special tokens such as <s> are of no word, and are dropped.
 
     sum     of attention over inputs, as weight adds up; of saliency, as a derivative along all pieces does
     mean    of attention over outputs, each of which has a row of weights
@@ -16,13 +16,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ktiwprobe.corpus.ragged import Ragged, number_words
 from ktiwprobe.errors import ContractError, CorpusError, UnknownNameError
+from ktiwprobe.plugins.quantities import Pool
 from ktiwprobe.signals.signal import Signal, make_signal
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 LEVELS = ("token", "word")
-DEFAULT = ("max", "mean")  # of a probe that says nothing: sensible wherever higher means more
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +183,10 @@ def _log_odds(log_p: Floats) -> Floats:
 
 
 def check_pooling(signal: Signal) -> tuple[str, str]:
-    """How the signal's probe says that it is pooled."""
-    said: Any = signal.meta.get("pooling", DEFAULT)
-    legal = ("sum", "mean", "max", "joint")
-    if not isinstance(said, list | tuple) or len(said) != 2 or not set(said) <= set(legal):
-        raise ContractError(f"{signal.name} is pooled by {said!r}: pooling must be two of {', '.join(legal)}")
-    over_inputs, over_outputs = said
+    """How the pieces of words become one number: as the signal's file says, else as its quantity does."""
+    pooling: Any = signal.meta.get("pooling", signal.quantity.pooling)
+    legal = get_args(Pool)
+    if not isinstance(pooling, list | tuple) or len(pooling) != 2 or not set(pooling) <= set(legal):
+        raise ContractError(f"{signal.name} is pooled by {pooling!r}: pooling must be two of {', '.join(legal)}")
+    over_inputs, over_outputs = pooling
     return over_inputs, over_outputs

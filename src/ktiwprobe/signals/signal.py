@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ktiwprobe.errors import CorpusError, PluginError, RunError, SpecError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
+from ktiwprobe.plugins.quantities import GOLD, UNKNOWN, Quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,7 @@ class Signal:
     text: Callable[[int], tuple[Sequence[str], Sequence[str]]] | None = None  # tokens of a sentence, source and target
     words: Callable[[], Any] | None = None  # pooling.Words of the sentences, where they are known
     links: Callable[[int], NDArray[np.int64] | None] | None = None  # its known links: t, l, sure
+    quantity: Quantity = UNKNOWN  # what the values are
 
     @property
     def name(self) -> str:
@@ -264,8 +266,8 @@ def gold_signal(split: Split, corpus: Corpus, split_name: str) -> Signal:
     if corpus.kind == "translation":
         judged = corpus.roles("target").is_word(split.y.values) if split.y_words is None else split.y_words.values >= 0
         values[np.repeat(~judged, lengths)] = -np.inf
-    meta = {"name": "gold", "fingerprint": corpus.fingerprints[split_name], "pooling": ["max", "max"]}
-    return make_signal(values, lengths, y, meta=meta)
+    meta = {"name": GOLD.symbol, "fingerprint": corpus.fingerprints[split_name], "pooling": list(GOLD.pooling)}
+    return replace(make_signal(values, lengths, y, meta=meta), quantity=GOLD)
 
 
 def _from_npz(path: Path) -> dict[str, NDArray[Any]]:

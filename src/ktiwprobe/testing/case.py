@@ -16,10 +16,10 @@ from ktiwprobe.corpus.ragged import Ragged
 from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site, by_site
+from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.plugins.options import options_of
 from ktiwprobe.plugins.registry import Registry
-from ktiwprobe.probes.definitions import TOLERANCE, check_allowed, log_odds
-from ktiwprobe.runs.recipe import DEFAULT_TASK
+from ktiwprobe.probes.definitions import TOLERANCE, check_allowed
 from ktiwprobe.testing.outcome import Failed, Skipped
 
 CLOSE = 1e-4
@@ -127,7 +127,7 @@ class Case:
 def make_case(registry: Registry, model: Any, *, task: str | None = None, options: Any = None) -> Case:
     """The case of a model class (or a registered name) on small sentences of `task` (default: the model's own)."""
     model_class = registry.load("models", model) if isinstance(model, str) else model
-    task_class = registry.load("tasks", task or str(getattr(model_class, "default_task", DEFAULT_TASK)))
+    task_class = registry.load("tasks", task or getattr(model_class, "default_task", None) or registry.default("tasks"))
     chosen = options_of(model_class)() if options is None else options
     corpus = task_class().load(options_of(task_class)())
     prepare = getattr(model_class, "prepare", None)

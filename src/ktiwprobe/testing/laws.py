@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
-from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, log_odds
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe.probes.guards import check_attend, check_site_names, compare_gate, output, take
 from ktiwprobe.testing.case import Case
 from ktiwprobe.testing.outcome import Failed, Skipped

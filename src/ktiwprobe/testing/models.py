@@ -10,9 +10,10 @@ import torch
 
 from ktiwprobe.corpus.tokens import EOS
 from ktiwprobe.models.attend import Under, allowed, by_site, uniform
-from ktiwprobe.models.scoring import nll_of_log_odds
+from ktiwprobe.models.scoring import log_odds, nll_of_log_odds
+from ktiwprobe.plugins.quantities import quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
-from ktiwprobe.probes.definitions import beta_by_definition, check_values, delta_by_definition, log_odds
+from ktiwprobe.probes.definitions import alpha, beta_by_definition, check_values, delta_by_definition
 from ktiwprobe.testing import laws
 from ktiwprobe.testing.case import Case, make_case, said
 from ktiwprobe.testing.device import Mixed, run_elsewhere
@@ -57,10 +58,10 @@ def shapes_are_right(case: Case) -> None:
 def weights_are_weights(case: Case) -> None:
     """alpha sums to 1 over allowed positions and is 0 elsewhere."""
     case.needs_trace()
-    alpha = case.model.trace(case.batch).alpha.detach()
-    check_values(alpha, case.seen, "alpha", case.model, case.of_sites if case.sites else None)
+    weights, of_sites = case.model.trace(case.batch).alpha.detach(), case.of_sites if case.sites else None
+    check_values(weights, case.seen, "alpha", case.model, of_sites, declared=quantity_of(alpha, "alpha"))
     rows = case.of_sites.any(-1) if case.sites else case.of_sites.any(-1)[:, 0]
-    sums = alpha.float().sum(-1)[rows]
+    sums = weights.float().sum(-1)[rows]
     if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
         raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 

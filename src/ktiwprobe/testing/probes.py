@@ -33,21 +33,24 @@ class ProbeCase:
         return run_probe(self.case.model, batches, self.name, registry=registry)
 
 
-def check_probe(
-    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
-) -> None:
-    """Hold a probe function (or a registered name) to the contract, on a model class (or a registered name)."""
+def check_probe(probe: Any, *, model: Any = None, options: Any = None, registry: Registry | None = None) -> None:
+    """Hold a probe function (or a registered name) to the contract, on a model class (or a registered name).
+
+    Without a `model` it is tried on the default one.
+    """
     raise_failures(f"probe {name_of(probe)}", probe_checks(probe, model=model, options=options, registry=registry))
 
 
 def probe_checks(
-    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
+    probe: Any, *, model: Any = None, options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it."""
     registry = registry or build_registry()
     function = registry.load("probes", probe) if isinstance(probe, str) else probe
-    case = ProbeCase(name_of(probe), function, make_case(registry, model, options=options))
-    yield from run_checks(CHECKS, case)
+    case = ProbeCase(
+        name_of(probe), function, make_case(registry, model or registry.default("models"), options=options)
+    )
+    yield from run_checks(CHECKS, ProbeCase(name_of(probe), function, case))
 
 
 def probe_gives_cells(case: ProbeCase) -> None:

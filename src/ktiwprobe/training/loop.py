@@ -137,7 +137,9 @@ class _Trainer:
         """Gradient steps from wherever the run is to `target`."""
         start = self._restore()
         options, epoch = self.recipe.train_options, self.recipe.epoch(self.corpus)
-        keep, look = options.kept(target, epoch=epoch), options.evaluated(target, epoch=epoch)
+        named = self.recipe.registry.schedules()
+        keep = options.kept(target, epoch=epoch, named=named)
+        look = options.evaluated(target, epoch=epoch, named=named)
         with self._shown(target, start), stop_when_asked() as asked:
             saved = time.monotonic()
             for step in range(start, target + 1):

@@ -30,6 +30,7 @@ from ktiwprobe.corpus.ragged import Ragged
 from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import CorpusError, UnknownNameError
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.signals.signal import Signal
 
@@ -57,13 +58,18 @@ class Entry:
     together: tuple[int, ...]  # how often word and output meet: n
 
 
+def knowledge_of(registry: Registry) -> str:
+    """The probe that the dictionary is computed from: the first of log-odds of single inputs."""
+    return next(name for name in registry.probes_of("knowledge") if registry.quantity(name).is_log_odds)
+
+
 def look_up(
     extractor: Extractor, word: str, *, at: int | str = "best", top: int = 5, progress: Progress = SILENT
 ) -> Entry:
     """The `top` outputs of a word, as a person writes it, for a run at a step; β is extracted if it is not stored."""
     dictionary = Dictionary(extractor.corpus, extractor.part, split=extractor.split)
     place = dictionary.find(word)  # before β, which may take long
-    return dictionary.entry(place, extractor.signal("beta", at, progress=progress), top=top)
+    return dictionary.entry(place, extractor.signal(knowledge_of(extractor.registry), at, progress=progress), top=top)
 
 
 def is_word(corpus: Corpus, part: Split, side: str) -> NDArray[np.bool_]:

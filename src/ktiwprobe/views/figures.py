@@ -11,24 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ktiwprobe.compare.agreement import add_up, interval, make_metric
+from ktiwprobe.compare.agreement import add_up, interval, load_metric
 from ktiwprobe.compare.finder import Finder
 from ktiwprobe.compare.specs import Spec, read_spec
 from ktiwprobe.corpus import cooccurrence
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
-from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS
+from ktiwprobe.plugins.quantities import GOLD, ROLES
+from ktiwprobe.plugins.registry import HAT, Registry
 from ktiwprobe.runs.run import Run, find_run
 from ktiwprobe.signals.signal import Signal
-from ktiwprobe.views import plots
+from ktiwprobe.views import plots, style
 from ktiwprobe.views.sentences import run_to_show, see
 
-GREEK = {"alpha": r"\alpha", "beta": r"\beta", "gamma": r"\gamma", "delta": r"\Delta"}
-COURSES = ("beta", "beta-hat", "beta-uf", "alpha-hat")  # A's own beta, another seed's, one without attention's
-SIGNALS = ("alpha", "beta", "delta", "alpha-hat", "beta-hat", "delta-hat", "beta-uf", "delta-uf", "alpha-fr", "beta-fr",
-           "beta-px", "beta-ibm", "beta-log", "gold")  # fmt: skip
 FEW = 5  # occurrences below which a mean says little
-AGAINST = ("alpha", "delta", "count")
+COUNT = "count"  # how often a word occurs
 
 
 @dataclass(frozen=True)
@@ -41,25 +38,49 @@ class Request:
     probes: tuple[str, ...] = ()
     at: str = "best"
     site: str = "mean"
-    u: str = "alpha"
+    u: str | None = None  # None: attention
     v: tuple[str, ...] = ()
-    metric: str = "agreement"
+    metric: str | None = None  # None: the default
     words: int = 24
-    against: str = "alpha"
+    against: str | None = None  # None: attention
 
     @cached_property
     def rule(self) -> Callable[..., Any]:
         """The metric."""
-        return make_metric(self.finder.registry.load("metrics", self.metric.partition(":")[0]), self.metric)
+        return load_metric(self.finder.registry, self.metric)[0]
+
+    @property
+    def metric_name(self) -> str:
+        """The metric with its options, as a user writes it."""
+        return self.metric or self.finder.registry.default("metrics")
 
     @cached_property
     def chosen(self) -> Run:
         """The run, of figures that are of one."""
         return run_to_show(self.finder, self.run)
 
+    @cached_property
+    def attention(self) -> str:
+        """The probe that stands for attention."""
+        return self.finder.registry.probes_of("attention")[0]
+
     def spec(self, text: str) -> Spec:
         """A SPEC, read."""
-        return read_spec(text, self.finder.registry.names("probes"))
+        return read_spec(text, self.finder.registry)
+
+    def symbol(self, text: str) -> str:
+        """A SPEC's symbol as a formula: beta-uf is β with uf above it; what is no SPEC stays text."""
+        name = text.rpartition(":")[2].partition("@")[0].partition("[")[0]
+        try:
+            spec = self.spec(name)
+        except SpecError:
+            spec = None
+        latex = self.finder.registry.quantity(spec.probe).latex if spec and spec.probe else ""
+        if spec is None or not latex:
+            return name.replace("$", r"\$")
+        if spec.pick is None:
+            return f"${latex}$"
+        return rf"$\hat{{{latex}}}$" if spec.pick == HAT else rf"${latex}^{{\mathrm{{{spec.pick}}}}}$"
 
 
 def draw(kind: str, request: Request) -> plots.Figure:
@@ -83,19 +104,20 @@ def heatmap(request: Request) -> plots.Figure:
     )
     panels = {f"{p.probe}[{p.site}]" if p.site else p.probe: p.values for p in shown.panels}
     title = f"{shown.run} at step {shown.step}, {shown.split} sentence {shown.number}"
-    return plots.heatmaps(panels, shown.source, shown.target, links=shown.links, title=title)
+    registry = request.finder.registry
+    return plots.heatmaps(panels, shown.source, shown.target, links=shown.links, title=title, registry=registry)
 
 
 def curves(request: Request) -> plots.Figure:
     """Agreement with u over training, beside performance, and how ξ is found from them."""
-    finder, name = request.finder, getattr(request.rule, "label", request.metric)
-    texts = request.v or _there(request, COURSES)
-    run = _named_run(request, [request.u, *texts])
-    (u,) = finder.signals(replace(_of_run(request.spec(request.u), run), step=request.at))
+    finder, name = request.finder, getattr(request.rule, "label", request.metric_name)
+    of_u, texts = request.u or request.attention, request.v or _there(request, courses_of(finder.registry))
+    run = _named_run(request, [of_u, *texts])
+    (u,) = finder.signals(replace(_of_run(request.spec(of_u), run), step=request.at))
     found = {text: _course(request, u, _of_run(request.spec(text), run)) for text in texts}
-    lines = {f"{name}({symbol(request.u)}, {symbol(text)})": course for text, (course, _) in found.items()}
+    lines = {f"{name}({request.symbol(of_u)}, {request.symbol(text)})": course for text, (course, _) in found.items()}
     chances = [chance for _, of_line in found.items() for chance in of_line[1]]
-    hat = _hat(request) if request.u == "alpha" else {}
+    hat = _hat(request) if of_u == request.attention else {}
     seen = finder.others()[0] if len(finder.others()) == 1 else finder.first()
     performance = {step: p for step, (_, p) in hat.items()} or seen.performance()
     return plots.over_steps(
@@ -103,7 +125,7 @@ def curves(request: Request) -> plots.Figure:
         {f"seed {seen.seed}" if len(finder.others()) < 2 else "mean": performance},
         chance=(min(chances), max(chances)) if chances else None,
         crossing=_crossing(request, found, hat, lines),
-        ylabels=(request.metric, "accuracy"),
+        ylabels=(request.metric_name, "accuracy"),
     )
 
 
@@ -132,10 +154,13 @@ def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list
         sums[step] = add_up(u, v.one_site(spec.site or "mean"), request.rule)
     values = {step: found.value for step, found in sums.items() if found.value is not None}
     if not values:
-        raise UsageError(f"{request.metric} of {u.name} and {text} is undefined at every step: choose another metric")
+        raise UsageError(
+            f"{request.metric_name} of {u.name} and {text} is undefined at every step: choose another metric"
+        )
     bounds = getattr(request.rule, "bounds", None)
     around = {step: ends for step in values if (ends := interval([sums[step]], bounds=bounds)) is not None}
-    return plots.Course(text, values, around), [s.baseline for s in sums.values() if s.baseline is not None]
+    line = style.line_named(text, finder.registry)
+    return plots.Course(text, values, around, line), [s.baseline for s in sums.values() if s.baseline is not None]
 
 
 def _hat(request: Request) -> dict[int, tuple[float, float]]:
@@ -159,7 +184,7 @@ def _crossing(
         if finder.step_of(spec) == "best":
             value = course.values.get(finder.best_step(finder.run_of(spec)), value)
         passing = [step for step in sorted(hat) if hat[step][0] > value]
-        if text != "alpha-hat" and passing:
+        if (spec.probe, spec.pick) != (request.attention, HAT) and passing:
             return plots.Crossing(name, value, hat[passing[0]][0], passing[0], hat[passing[0]][1])
     return None
 
@@ -167,17 +192,17 @@ def _crossing(
 def agreement_matrix(request: Request) -> plots.Figure:
     """Every signal of the group against every other, each at its best step."""
     finder, rule = request.finder, request.rule  # a metric that does not exist is told before anything is extracted
-    texts = request.v or _there(request, SIGNALS)
+    texts = request.v or _there(request, signals_of(finder.registry))
     signals = {text: _at_best(request, text) for text in texts}
     sums = [[add_up(u, v, rule) for v in signals.values()] for u in signals.values()]
     values = np.array([[np.nan if s.value is None else s.value for s in row] for row in sums])
     chances = [s.baseline for row in sums for s in row if s.baseline is not None]
-    names = [symbol(text) for text in texts]
+    names = [request.symbol(text) for text in texts]
     ends = sorted({f"{end:.2f}" for end in (min(chances), max(chances))}) if chances else []
     chance = f"; chance {' to '.join(ends)}" if ends else ""
     marks = [f"{mark}: {run.path.name}" for mark, run in _marks(finder, texts).items()]
     note = f"{finder.group()[0].path.parent.name}, best steps{chance}\n" + ", ".join(marks)
-    return plots.table(plots.Panel(values, names, names), ylabel="u", xlabel="v", title=request.metric, note=note)
+    return plots.table(plots.Panel(values, names, names), ylabel="u", xlabel="v", title=request.metric_name, note=note)
 
 
 def _at_best(request: Request, text: str) -> Signal:
@@ -190,8 +215,8 @@ def _at_best(request: Request, text: str) -> Signal:
 
 def _marks(finder: Finder, texts: Iterable[str]) -> dict[str, Run]:
     """What the hats and superscripts of symbols stand for."""
-    specs = [read_spec(text, finder.registry.names("probes")) for text in texts]
-    marked = {{"hat": "^"}.get(s.pick, s.pick): finder.run_of(s) for s in specs if s.pick}
+    specs = [read_spec(text, finder.registry) for text in texts]
+    marked = {"^" if s.pick == HAT else s.pick: finder.run_of(s) for s in specs if s.pick}
     return {"no mark" if marked else "run": finder.first()} | marked
 
 
@@ -212,22 +237,24 @@ def keyword_scatter(request: Request) -> plots.Figure:
 
     Of an occurrence counts the output that has most of it; a word is the mean over its occurrences.
     """
-    if request.against not in AGAINST:
-        raise UnknownNameError("quantity for --against", request.against, AGAINST)
+    registry, (knowledge, *_) = request.finder.registry, request.finder.registry.probes_of("knowledge")
+    against, choices = request.against or request.attention, [*registry.probes_of("attention", "saliency"), COUNT]
+    if against not in choices:
+        raise UnknownNameError("quantity for --against", against, choices)
     extractor = request.finder.extractor(request.chosen)
     ids, corpus = extractor.part.x.values, extractor.corpus
     counts = np.bincount(ids, minlength=corpus.source_size)
-    beta = _by_word(request, "beta", ids, counts)
-    y = counts.astype(float) if request.against == "count" else _by_word(request, request.against, ids, counts)
+    beta = _by_word(request, knowledge, ids, counts)
+    y = counts.astype(float) if against == COUNT else _by_word(request, against, ids, counts)
     words = np.flatnonzero((counts >= min(FEW, counts.max())) & np.isfinite(beta) & np.isfinite(y))
     names = [corpus.source_tokens[i] for i in words.tolist()]
     faint = np.isin(words, corpus.roles("source").special)
-    ylabel = {"alpha": "mean of highest α", "delta": "mean of highest Δ", "count": "occurrences"}[request.against]
+    unit = registry.quantity(knowledge)
     return plots.scatter(
         plots.Cloud(names, beta[words], y[words], counts[words], faint),
-        xlabel="mean of highest β (log-odds)",
-        ylabel=ylabel,
-        yscale="log" if request.against == "count" else "linear",
+        xlabel=f"mean of highest {unit.symbol}{' (log-odds)' if unit.is_log_odds else ''}",
+        ylabel="occurrences" if against == COUNT else f"mean of highest {registry.quantity(against).symbol}",
+        yscale="log" if against == COUNT else "linear",
         title=f"input words of {extractor.run.name}",
     )
 
@@ -244,13 +271,23 @@ def _by_word(request: Request, probe: str, ids: NDArray[np.int64], counts: NDArr
         return np.bincount(ids, highest, len(counts)) / counts
 
 
-def symbol(text: str) -> str:
-    """A SPEC's symbol as a formula: beta-uf is β with uf above it."""
-    name = text.rpartition(":")[2].partition("@")[0].partition("[")[0]
-    probe, _, pick = name.partition("-")
-    if probe not in GREEK or pick not in ("", "hat", *ATTENTIONS, *STAND_INS):
-        return name.replace("$", r"\$")
-    return rf"$\hat{{{GREEK[probe]}}}$" if pick == "hat" else rf"${GREEK[probe]}^{{\mathrm{{{pick}}}}}$"
+def courses_of(registry: Registry) -> list[str]:
+    """What attention is compared with over training: knowledge of A, of another seed, of runs under another attention,
+    and another seed's attention.
+    """
+    kinds = [name for name, kind in registry.run_kinds().items() if kind.shows[0] == "knowledge"]
+    picks = ["", f"-{HAT}", *(f"-{name}" for name in kinds if not registry.run_kinds()[name].stands_beside)]
+    attention = [f"{name}-{HAT}" for name in registry.probes_of("attention")]
+    return [f"{name}{pick}" for name in registry.probes_of("knowledge") for pick in picks] + attention
+
+
+def signals_of(registry: Registry) -> list[str]:
+    """All that a group can be asked for: the usual probes of A, of another seed and of every kind of run, and gold."""
+    usual = registry.probes_of(*ROLES)
+    of_kinds = [
+        f"{probe}-{name}" for name, kind in registry.run_kinds().items() for probe in registry.probes_of(*kind.shows)
+    ]
+    return [*usual, *(f"{name}-{HAT}" for name in usual), *of_kinds, GOLD.symbol]
 
 
 def _there(request: Request, texts: Iterable[str]) -> list[str]:

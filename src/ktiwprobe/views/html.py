@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ktiwprobe.plugins.quantities import Quantity
 from ktiwprobe.views import style
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def spark(values: Mapping[int, float], label: str) -> str:
     return f'<svg width="100" height="24" role="img" style="vertical-align:middle">{title}{line}</svg>'
 
 
-def heatmap(probe: str, values: NDArray[np.float32], tokens: tuple[Sequence[str], Sequence[str]] | None) -> str:
+def heatmap(quantity: Quantity, values: NDArray[np.float32], tokens: tuple[Sequence[str], Sequence[str]] | None) -> str:
     """A sentence's values (T, L) as a table of coloured cells, each with its value as a title; its beginning, if long.
 
     `tokens` are of source and target; without them positions have numbers.
@@ -82,17 +83,17 @@ def heatmap(probe: str, values: NDArray[np.float32], tokens: tuple[Sequence[str]
     turned = "writing-mode:vertical-rl;transform:rotate(180deg);padding:.2em;font-weight:normal;text-align:left"
     heads = "".join(f'<th style="border:0;background:none;{turned}">{escape(word)}</th>' for word in source[:L])
     lines = [f'<th style="border:0;background:none"></th>{heads}']
-    for word, row, exact in zip(target[:T], style.shown(probe, values).tolist(), values.tolist(), strict=False):
-        cells = "".join(_cell(v, x, probe) for v, x in zip(row[:L], exact, strict=False))
+    for word, row, exact in zip(target[:T], style.shown(quantity, values).tolist(), values.tolist(), strict=False):
+        cells = "".join(_cell(v, x, quantity) for v, x in zip(row[:L], exact, strict=False))
         lines.append(f'<th style="{CELL};border:0;font-weight:normal">{escape(word)}</th>{cells}')
     return f'<table style="{TABLE}">{"".join(map(_row, lines))}</table>'
 
 
-def _cell(value: float, exact: float, probe: str) -> str:
+def _cell(value: float, exact: float, quantity: Quantity) -> str:
     if math.isnan(value):
         return '<td style="border:0;background:none"></td>'
-    scale = style.WEIGHTS if style.is_weight(probe) else style.SIGNED
-    red, green, blue = style.colour_at(scale.light, style.share(value, *style.limits(probe)))
+    share = style.share(value, *style.limits(quantity))
+    red, green, blue = style.colour_at(style.scale_of(quantity).light, share)
     look = f"border:0;width:1.3em;height:1.3em;background:rgb({red},{green},{blue})"
     return f'<td style="{look}" title="{exact:.4g}"></td>'
 
@@ -120,7 +121,7 @@ def of_signal(signal: Signal) -> str:
         return top
     first = signal.only(0).one_site()
     tokens = first.tokens()
-    return top + heatmap(str(signal.meta.get("probe", "beta")), first[0], tokens[0] if tokens else None)
+    return top + heatmap(signal.quantity, first[0], tokens[0] if tokens else None)
 
 
 def of_agreement(agreement: Agreement) -> str:

@@ -14,13 +14,17 @@ from ktiwprobe.compare.agreement import add_up
 from ktiwprobe.compare.finder import Finder
 from ktiwprobe.compare.metrics import Agreement
 from ktiwprobe.errors import SpecError, UnknownNameError
+from ktiwprobe.plugins.quantities import GOLD, ROLES, Quantity, Role
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe.runs.run import Run, find_run
 from ktiwprobe.signals.signal import Signal
-from ktiwprobe.views.style import SYMBOLS, is_weight
 
-PAIRS = (("alpha", "beta"), ("alpha", "delta"), ("delta", "beta"), ("alpha", "gold"), ("beta", "gold"))
+PAIRS: tuple[tuple[Role, Role], ...] = (
+    ("attention", "knowledge"),
+    ("attention", "saliency"),
+    ("saliency", "knowledge"),
+)  # the roles of the probes whose agreement is shown
 ALL = "all"
 ROUNDING, HALF_ROUNDING = 1e-3, 1e-2  # of the sum of a row, in single precision and in half precision
 HALF_BITS = 0x1FFF  # of a float32's mantissa: those that neither float16 nor bfloat16 has
@@ -32,13 +36,13 @@ class Panel(NamedTuple):
     probe: str
     site: str
     values: NDArray[np.float32]  # (T, L), NaN where a row may not look
+    quantity: Quantity
     sink: NDArray[np.float64] | None = None  # (T,) weight of each row that is on no input; None: nothing to tell
 
     @property
     def title(self) -> str:
         """Its symbol, and its site where that has a name."""
-        symbol = SYMBOLS.get(self.probe, self.probe)
-        return f"{symbol} [{self.site}]" if self.site else symbol
+        return f"{self.quantity.symbol} [{self.site}]" if self.site else self.quantity.symbol
 
 
 class Match(NamedTuple):
@@ -76,7 +80,7 @@ def see(
     run, step, part = extractor.run, extractor.step(at), extractor.part
     if not 0 <= number < len(part):
         raise UnknownNameError(f"sentence of the {extractor.split} split", str(number), [f"0 to {len(part) - 1}"])
-    signals = {probe: extractor.peek(probe, step, number) for probe in probes or usual_probes(extractor)}
+    signals = {probe: extractor.peek(probe, step, number) for probe in probes or extractor.usual_probes()}
     several = next((signal for signal in signals.values() if len(signal.sites) > 1), None)
     if several is None and site != ALL:
         next(iter(signals.values())).one_site(site)  # refuses the name of a site that is not there
@@ -107,11 +111,8 @@ def _right(extractor: Extractor, step: int, number: int) -> tuple[int, int]:
 
 
 def run_to_show(finder: Finder, name: str | None) -> Run:
-    """The run of that name; without one A, the group's learned run with the lowest seed, as `agree` takes it."""
-    if name:
-        return find_run(finder.folder, name)
-    learned = [run for run in finder.group() if run.attention == "learned"]
-    return min(learned, key=lambda run: run.seed) if learned else finder.group()[-1]
+    """The run of that name; without one the group's main run, as `agree` takes it."""
+    return find_run(finder.folder, name) if name else finder.main()
 
 
 def new_steps(run: Run, *, pause: float = 1.0) -> Iterator[int]:
@@ -129,32 +130,26 @@ def new_steps(run: Run, *, pause: float = 1.0) -> Iterator[int]:
             time.sleep(pause)
 
 
-def usual_probes(extractor: Extractor) -> tuple[str, ...]:
-    """What every model can be asked for: alpha and beta, and delta of those with attention."""
-    probes = ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")
-    return tuple(probe for probe in probes if extractor.run.offers(probe))
-
-
 def panels_of(probe: str, signal: Signal, site: str = "mean") -> list[Panel]:
     """The panels of a signal's only sentence."""
-    sinks = weight_on_nothing(probe, signal)
+    sinks, quantity = weight_on_nothing(signal), signal.quantity
     if len(signal.sites) == 1:
-        return [Panel(probe, "", signal[0], _told(sinks, 0))]
+        return [Panel(probe, "", signal[0], quantity, _told(sinks, 0))]
     if site == ALL:
         matrices = enumerate(zip(signal.sites, signal[0], strict=True))
-        return [Panel(probe, name, matrix, _told(sinks, i)) for i, (name, matrix) in matrices]
+        return [Panel(probe, name, matrix, quantity, _told(sinks, i)) for i, (name, matrix) in matrices]
     chosen = signal.one_site(site)
     sinks = None if sinks is None or site == "max" else _sinks_of_site(sinks, signal, site)
-    return [Panel(probe, site, chosen[0], _told(sinks, 0))]
+    return [Panel(probe, site, chosen[0], quantity, _told(sinks, 0))]
 
 
-def weight_on_nothing(probe: str, signal: Signal) -> NDArray[np.float64] | None:
+def weight_on_nothing(signal: Signal) -> NDArray[np.float64] | None:
     """How much weight each row leaves on no input, as under an attention sink: 1 - its sum. (S, rows)
 
     What is no more than rounding is 0. None where sums mean nothing: for values that are no weights, for the highest
     over sites, and over words, where special tokens are left out.
     """
-    no_weights = not is_weight(probe) or probe == "gold"
+    no_weights = not signal.quantity.is_weight or signal.quantity is GOLD
     if no_weights or signal.sites == ("max",) or signal.meta.get("level") == "word":
         return None
     before = np.pad(np.cumsum(signal.values, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
@@ -177,14 +172,19 @@ def _told(sinks: NDArray[np.float64] | None, site: int) -> NDArray[np.float64] |
 
 def _matches(signals: Mapping[str, Signal], gold: Signal | None) -> list[Match]:
     """How the probes of a sentence agree with each other, and with the known alignment."""
-    known = {**signals, **({} if gold is None else {"gold": gold})}
-    found = []
-    for u, v in PAIRS:
-        if u in known and v in known:
-            # Of known links 5 % of a long row are all: its zeros tie. There only the links themselves count.
-            sums = add_up(known[u], known[v], Agreement(share=1e-6) if v == "gold" else Agreement())
-            found.append(Match(u, v, int(sums.top.sum()), sums.rows))
-    return found
+    of_role = {role: [name for name, signal in signals.items() if signal.quantity.role == role] for role in ROLES}
+    pairs = [(u, v) for one, other in PAIRS for u in of_role[one] for v in of_role[other]]
+    matches = [_match(signals[u], signals[v], Agreement()) for u, v in pairs]
+    if gold is not None:
+        # Of known links 5 % of a long row are all: its zeros tie. There only the links themselves count.
+        judged = [*of_role["attention"], *of_role["knowledge"]]
+        matches += [_match(signals[u], gold, Agreement(share=1e-6)) for u in judged]
+    return matches
+
+
+def _match(u: Signal, v: Signal, rule: Agreement) -> Match:
+    sums = add_up(u, v, rule)
+    return Match(u.quantity.symbol, v.quantity.symbol, int(sums.top.sum()), sums.rows)
 
 
 def _gold(extractor: Extractor, number: int) -> Signal | None:

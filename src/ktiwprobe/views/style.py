@@ -13,6 +13,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ktiwprobe.compare.specs import read_spec
+from ktiwprobe.errors import SpecError
+from ktiwprobe.plugins.quantities import GOLD, Line, Quantity
+from ktiwprobe.plugins.registry import HAT, Registry, build_registry
+from ktiwprobe.plugins.run_kinds import RunKind
+
 Theme = Literal["light", "dark"]
 RGB = tuple[int, int, int]
 
@@ -31,18 +37,10 @@ class Scale(NamedTuple):
     dark: tuple[str, ...]
 
 
-class Line(NamedTuple):
-    """How the curve of a quantity is drawn."""
-
-    light: str
-    dark: str
-    dash: tuple[int, ...]  # on and off in points; empty for a line without gaps
-
-
 BACKGROUND = Pair("#ffffff", "#14181f")
 INK = Pair("#1b1f24", "#e8eaed")  # text
 FAINT = Pair("#6b7280", "#9aa4b2")  # what stands back: baselines, notes
-GOLD = Pair("#111111", "#ffffff")  # outline of a known link
+LINK = Pair("#111111", "#ffffff")  # outline of a known link
 HALO = Pair("#ffffff", "#111111")  # around that outline, so that it shows on any cell
 
 # 0 to 1: attention weights, probabilities, agreements, and counts as a share of the highest.
@@ -59,15 +57,7 @@ SIGNED = Scale(
 # would outshine the few cells in which something is known.
 LOG_ODDS = (-24.0, 6.0)
 
-LINES = {
-    "alpha": Line("#0072b2", "#56b4e9", ()),
-    "beta": Line("#d55e00", "#ff9248", (6, 2)),
-    "gamma": Line("#d55e00", "#ff9248", (6, 2)),
-    "delta": Line("#007a59", "#2cc79b", (2, 2)),
-    "alpha-opt": Line("#a84f83", "#e59cc6", (8, 2, 2, 2)),
-    "performance": Line("#444a52", "#c3c9d1", (1, 2)),
-    "gold": Line("#111111", "#ffffff", ()),
-}
+PERFORMANCE = Line("#444a52", "#c3c9d1", (1, 2))
 # For what has no quantity of its own: trials, models, tasks.
 SERIES = (
     Line("#0072b2", "#56b4e9", ()),
@@ -78,55 +68,36 @@ SERIES = (
     Line("#2f7fb0", "#9ed3f5", (1, 1)),
     Line("#111111", "#f2f2f2", (10, 3)),
 )
-PICKS = {
-    "hat": (6, 2, 1, 2),
-    "uf": (1, 1),
-    "fr": (6, 1, 1, 1),
-    "px": (2, 2),
-    "ibm": (4, 1, 1, 1, 1, 1),
-    "log": (9, 3),
-}  # dashes of other runs
-SYMBOLS = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "Δ", "alpha-opt": "α-opt", "performance": "performance"}
-MEANINGS = {
-    "alpha": "attention weight",
-    "beta": "log-odds of the output given that input alone",
-    "gamma": "log-odds of the output given that input alone",
-    "delta": "saliency: gradient of the output's log-probability times the input",
-    "alpha-opt": "attention weight that minimises the loss",
-}
+HAT_DASH = (6, 2, 1, 2)  # of another seed's lines
 PERCENT = {-6: "0.2 %", -4: "1.8 %", -2: "12 %", 0: "50 %", 2: "88 %", 4: "98.2 %", 6: "99.8 %"}  # log-odds for readers
 
 
-def is_weight(probe: str) -> bool:
-    """Whether a probe's values are shares of a row, on the scale WEIGHTS; others are SIGNED."""
-    return probe.startswith("alpha") or probe == "gold"
-
-
-def is_log_odds(probe: str) -> bool:
-    """Whether a probe's values have a meaning of their own, whatever stands beside them."""
-    return probe in ("beta", "gamma")
-
-
-def limits(probe: str) -> tuple[float, float]:
-    """What the ends of a probe's scale stand for, in values as they are `shown`."""
-    if is_weight(probe):
+def limits(quantity: Quantity) -> tuple[float, float]:
+    """What the ends of a quantity's scale stand for, in values as they are `shown`."""
+    if quantity.is_weight:
         return 0.0, 1.0
-    return LOG_ODDS if is_log_odds(probe) else (-1.0, 1.0)
+    return LOG_ODDS if quantity.is_log_odds else (-1.0, 1.0)
 
 
-def peak_meaning(probe: str) -> str:
+def scale_of(quantity: Quantity) -> Scale:
+    """The colours of a quantity."""
+    return WEIGHTS if quantity.is_weight else SIGNED
+
+
+def peak_meaning(*quantities: Quantity) -> str:
     """What the marked peak of a row is: argmax of u, as metrics take it. On a signed scale it need not be the darkest
     cell.
     """
-    return "highest value" if is_weight(probe) else "highest signed value, so a strong negative value is no peak"
+    weights = all(quantity.is_weight for quantity in quantities)
+    return "highest value" if weights else "highest signed value, so a strong negative value is no peak"
 
 
-def shown(probe: str, values: NDArray[np.float32]) -> NDArray[np.float64]:
+def shown(quantity: Quantity, values: NDArray[np.float32]) -> NDArray[np.float64]:
     """Values (..., T, L) as they are shown: weights and log-odds as they are; others, saliencies, as a share of the
     largest of their row, because rows differ by orders of magnitude (a sure output has hardly any gradient).
     """
     exact = values.astype(np.float64)
-    if is_weight(probe) or is_log_odds(probe):
+    if quantity.is_weight or quantity.is_log_odds:
         return exact
     largest = np.max(np.abs(exact), axis=-1, where=np.isfinite(exact), initial=0.0, keepdims=True)
     return exact / np.where(largest > 0, largest, 1.0)
@@ -172,12 +143,20 @@ def ink_on(colour: RGB) -> RGB:
     return max(((0, 0, 0), (255, 255, 255)), key=lambda ink: contrast(colour, ink))
 
 
-def line_of(name: str, number: int = 0) -> Line:
-    """The line of a SPEC's quantity (`beta-uf` is a beta, dashed otherwise), else that of a `number`."""
-    symbol = name.rpartition(":")[2].partition("@")[0].partition("[")[0]
-    known = [probe for probe in LINES if symbol == probe or symbol.startswith(f"{probe}-")]
-    if not known:
+def line_of(quantity: Quantity, kind: RunKind | None = None, *, hat: bool = False, number: int = 0) -> Line:
+    """The line of a quantity, dashed as its run kind is, or as another seed's; `number` chooses where it has none."""
+    line = quantity.line or SERIES[number % len(SERIES)]
+    return line._replace(dash=kind.dash if kind else HAT_DASH if hat else line.dash)
+
+
+def line_named(text: str, registry: Registry | None = None, *, number: int = 0) -> Line:
+    """The line of a SPEC (`beta-uf` is a beta, dashed otherwise); of any other text that of a `number`."""
+    registry = registry or build_registry()
+    try:
+        spec = read_spec(text, registry)
+    except SpecError:
         return SERIES[number % len(SERIES)]
-    probe = max(known, key=len)
-    line = LINES[probe]
-    return line._replace(dash=PICKS.get(symbol.removeprefix(f"{probe}-"), line.dash))
+    if spec.gold or spec.file:
+        return line_of(GOLD, number=number)
+    kind = registry.run_kinds().get(spec.pick or "")
+    return line_of(registry.quantity(spec.probe), kind, hat=spec.pick == HAT, number=number)

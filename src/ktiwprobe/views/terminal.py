@@ -20,6 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from ktiwprobe.errors import UsageError
+from ktiwprobe.plugins.quantities import Quantity
 from ktiwprobe.views import style
 from ktiwprobe.views.sentences import Panel, Sentence
 
@@ -76,12 +77,12 @@ def draw(sentence: Sentence, canvas: Canvas) -> list[Text]:
 def make_grid(panel: Panel, links: set[tuple[int, int]], canvas: Canvas) -> Grid:
     """A panel's cells as text: the highest of a row underlined (or with a star), known links in brackets."""
     texts, colours = [], []
-    for t, row in enumerate(style.shown(panel.probe, panel.values).tolist()):
+    for t, row in enumerate(style.shown(panel.quantity, panel.values).tolist()):
         peak = _peak(row)
-        said = [figure(panel.probe, value) for value in row]
+        said = [figure(panel.quantity, value) for value in row]
         star = "*" if canvas.theme is None else ""
         texts.append([_marked(s, (t, i) in links, star if i == peak else "") for i, s in enumerate(said)])
-        colours.append([_look(value, panel.probe, canvas, peak=i == peak) for i, value in enumerate(row)])
+        colours.append([_look(value, panel.quantity, canvas, peak=i == peak) for i, value in enumerate(row)])
     return Grid(panel.title, texts, colours)
 
 
@@ -95,11 +96,11 @@ def _marked(text: str, linked: bool, star: str) -> str:
     return f"{'[' if linked else ' '}{text}{star or (']' if linked else ' ')}"
 
 
-def figure(probe: str, value: float) -> str:
+def figure(quantity: Quantity, value: float) -> str:
     """A value in as few characters as tell it: weights in whole percent, others with their sign."""
     if math.isnan(value):
         return ""
-    if style.is_weight(probe):
+    if quantity.is_weight:
         return "·" if value < 0.005 else f"{100 * value:.0f}"
     if math.isinf(value):
         return "-∞"
@@ -109,12 +110,12 @@ def figure(probe: str, value: float) -> str:
     return f"{value:+.0f}" if abs(value) < 1000 else f"{value:+.0e}"
 
 
-def _look(value: float, probe: str, canvas: Canvas, *, peak: bool) -> Style:
+def _look(value: float, quantity: Quantity, canvas: Canvas, *, peak: bool) -> Style:
     """The colours of a cell, its ink black or white after its ground."""
     if canvas.theme is None or math.isnan(value):
         return Style()
-    scale = style.WEIGHTS if style.is_weight(probe) else style.SIGNED
-    ground = style.colour_at(getattr(scale, canvas.theme), style.share(value, *style.limits(probe)))
+    share = style.share(value, *style.limits(quantity))
+    ground = style.colour_at(getattr(style.scale_of(quantity), canvas.theme), share)
     return Style.parse(f"{_hex(style.ink_on(ground))} on {_hex(ground)}{' bold underline' if peak else ''}")
 
 
@@ -238,7 +239,7 @@ def _headline(sentence: Sentence, canvas: Canvas) -> list[Text]:
     accuracy = "" if sentence.accuracy is None else f", accuracy {sentence.accuracy:.3f}"
     first = Text(f"{sentence.run} at step {sentence.step}{accuracy}", style="bold")
     facts = [f"{sentence.right[0]}/{sentence.right[1]} outputs right"]
-    facts += [f"A({_symbol(m.u)},{_symbol(m.v)}) {m.hits}/{m.rows}" for m in sentence.matches]
+    facts += [f"A({m.u},{m.v}) {m.hits}/{m.rows}" for m in sentence.matches]
     second = Text(f"{sentence.split} sentence {sentence.number} of {sentence.of}: {', '.join(facts)}")
     lines = [*_wrapped(first, canvas), *_wrapped(second, canvas)]
     if sentence.sites:
@@ -249,14 +250,14 @@ def _headline(sentence: Sentence, canvas: Canvas) -> list[Text]:
 def _legend(sentence: Sentence, canvas: Canvas) -> list[Text]:
     """What the numbers and marks are."""
     lines = []
-    for probe in dict.fromkeys(panel.probe for panel in sentence.panels):
-        lines += _wrapped(Text.assemble((_symbol(probe), "bold"), f" {_meaning(probe)}"), canvas)
+    for quantity in dict.fromkeys(panel.quantity for panel in sentence.panels):
+        lines += _wrapped(Text.assemble((quantity.symbol, "bold"), f" {_meaning(quantity)}"), canvas)
     lines += [line for text in _sinks(sentence) for line in _wrapped(text, canvas)]
     peak = "* is" if canvas.theme is None else "underlined is"
     both = " ([ * is both)" if canvas.theme is None else ""
     link = "" if sentence.links is None else f"; [ ] a known link{both}"
-    signed = next((panel.probe for panel in sentence.panels if not style.is_weight(panel.probe)), "alpha")
-    return [*lines, *_wrapped(Text(f"{peak} the peak of an output: its {style.peak_meaning(signed)}{link}"), canvas)]
+    meaning = style.peak_meaning(*(panel.quantity for panel in sentence.panels))
+    return [*lines, *_wrapped(Text(f"{peak} the peak of an output: its {meaning}{link}"), canvas)]
 
 
 def _sinks(sentence: Sentence) -> Iterator[Text]:
@@ -270,17 +271,12 @@ def _sinks(sentence: Sentence) -> Iterator[Text]:
         yield Text.assemble((panel.title, "bold"), f" {mean}{', on average' if len(rows) > 1 else ''}{each}")
 
 
-def _meaning(probe: str) -> str:
-    told = style.MEANINGS.get(probe, "values of this probe")
-    if style.is_weight(probe):
-        return f"{told}, percent"
-    if not style.is_log_odds(probe):
-        return f"{told}, as a share of the output's largest"
-    return f"{told}: " + ", ".join(f"{odds:+d} is {style.PERCENT[odds]}" for odds in (-4, -2, 2, 4))
-
-
-def _symbol(probe: str) -> str:
-    return style.SYMBOLS.get(probe, probe)
+def _meaning(quantity: Quantity) -> str:
+    if quantity.is_weight:
+        return f"{quantity.meaning}, percent"
+    if not quantity.is_log_odds:
+        return f"{quantity.meaning}, as a share of the output's largest"
+    return f"{quantity.meaning}: " + ", ".join(f"{odds:+d} is {style.PERCENT[odds]}" for odds in (-4, -2, 2, 4))
 
 
 def _wrapped(text: Text, canvas: Canvas) -> list[Text]:

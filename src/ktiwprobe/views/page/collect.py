@@ -13,11 +13,12 @@ from ktiwprobe.errors import CorpusError
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.runs.run import Run
-from ktiwprobe.views.dictionary import MEANING, Dictionary, Entry
+from ktiwprobe.views.dictionary import MEANING, Dictionary, Entry, knowledge_of
 from ktiwprobe.views.page import measures, sentences
 from ktiwprobe.views.page.findings import findings
 from ktiwprobe.views.page.measures import MEASURE, Reader
 from ktiwprobe.views.page.pack import pack
+from ktiwprobe.views.page.page import describe
 
 MOST_STEPS, FEWEST_STEPS = 40, 8  # on the slider; more are thinned evenly, and where there are many heads more so
 MOST_LAYERS = 160  # steps x heads
@@ -71,7 +72,7 @@ def check_same_corpus(finder: Reader) -> None:
 
 def cast(finder: Reader) -> list[tuple[str, Run]]:
     """Every run that takes part, and as what."""
-    main = finder.main()
+    main, kinds = finder.main(), finder.registry.run_kinds()
     learned = [
         r for r in sorted(finder.group(), key=lambda r: r.seed) if r.attention == "learned" and r.path != main.path
     ]
@@ -80,8 +81,8 @@ def cast(finder: Reader) -> list[tuple[str, Run]]:
         ("the run shown", main),
         *(("another seed", run) for run in learned),
         *((f"{run.attention} attention", run) for run in others),
-        *(("without attention", run) for run in finder.stand_ins()),
-        *(("another model", run) for run in measures.strangers(finder)),
+        *((kinds[name].label, run) for name, run in finder.beside().items()),
+        *(("another model", run) for run in measures.other_models(finder)),
     ]
 
 
@@ -122,12 +123,6 @@ def _viewer(finder: Reader, wanted: int | None) -> Data:
     return {"sentences": sentences.describe(finder.extractor(main), chosen), "views": views}
 
 
-def probes_of(finder: Reader, run: Run) -> tuple[str, ...]:
-    """The signals of a run that are shown."""
-    probes = ("alpha", "beta", "delta") if finder.attends(run) else ("alpha", "beta")
-    return tuple(probe for probe in probes if run.offers(probe))
-
-
 def steps_of(finder: Reader, run: Run) -> list[int]:
     """The steps that are shown: all, or an even choice of them, the first, the best and the last included."""
     steps = finder.extractor(run).steps()
@@ -144,16 +139,16 @@ def _sites(run: Run) -> int:
 
 def _layers(finder: Reader, run: Run) -> int:
     """How many blocks of T x L a sentence has for one run: α has one a site, the others one."""
-    return len(steps_of(finder, run)) * (_sites(run) + len(probes_of(finder, run)) - 1)
+    return len(steps_of(finder, run)) * (_sites(run) + len(finder.extractor(run).usual_probes()) - 1)
 
 
 def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
     extractor, steps = finder.extractor(run), steps_of(finder, run)
     widths = extractor.part.x.lengths[chosen]
     probes = []
-    for probe in probes_of(finder, run):
+    for probe in extractor.usual_probes():
         signals = [extractor.signal(probe, step, progress=finder.progress) for step in steps]
-        probes.append({"name": probe, **pack(signals, chosen, widths, probe=probe)})
+        probes.append({"name": probe, **describe(signals[0].quantity), **pack(signals, chosen, widths)})
     agreement = measures.per_sentence(finder, run, steps)  # (steps, sentences)
     performance = run.performance(MEASURE)
     return {
@@ -169,13 +164,15 @@ def _view(finder: Reader, run: Run, chosen: sentences.Numbers) -> Data:
 
 def dictionary(finder: Reader) -> Data:
     """The entries of the most frequent input words, for every kind of run at its best step."""
-    uniform = [run for run in finder.group() if run.attention == "uniform"][:1]
-    asked = {run.path: run for run in [finder.main(), *uniform, *finder.stand_ins()] if run.offers("beta")}
+    kinds, knowledge = finder.registry.run_kinds(), knowledge_of(finder.registry)
+    knowing = [name for name, kind in kinds.items() if not kind.stands_beside and kind.shows[0] == "knowledge"]
+    others = [run for name in knowing for run in finder.of_kind(name)[:1]]
+    asked = {run.path: run for run in [finder.main(), *others, *finder.beside().values()] if run.offers(knowledge)}
     main = finder.extractor(finder.main())  # the others have the same corpus
     book = Dictionary(main.corpus, main.part, split=main.split)
     columns, tables = [], []
     for run in asked.values():
-        beta = finder.extractor(run).signal("beta", "best", progress=finder.progress)
+        beta = finder.extractor(run).signal(knowledge, "best", progress=finder.progress)
         tables.append(book.entries(beta))
         columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
     often = sorted(

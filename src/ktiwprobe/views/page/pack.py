@@ -66,9 +66,7 @@ class Layout:
         return blocks
 
 
-def pack(
-    signals: Sequence[Signal], sentences: NDArray[np.int64], widths: NDArray[np.int64], *, probe: str = ""
-) -> dict[str, Any]:
+def pack(signals: Sequence[Signal], sentences: NDArray[np.int64], widths: NDArray[np.int64]) -> dict[str, Any]:
     """One probe at several steps, for the page: its sites, codes, row ends, peaks and, if it has any, sinks."""
     layout = Layout(signals[0], sentences, widths)
     # A sparse attention may look elsewhere at each step, so each signal has cells of its own in the same rows.
@@ -77,7 +75,7 @@ def pack(
     peaks = np.stack([peaks_of(_with_pools(b), layout.row_starts) for b in blocks])
     packed = {"sites": list(signals[0].sites), "codes": _text(codes), "ends": _text(ends.astype("<f4"))}
     packed["peaks"] = _text(peaks.astype("<u2"))
-    sinks = [weight_on_nothing(probe, signal) for signal in signals]
+    sinks = [weight_on_nothing(signal) for signal in signals]
     if any(sink is not None and sink[:, layout.rows].any() for sink in sinks):
         kept = np.stack([_with_pools(sink[:, layout.rows]) for sink in sinks if sink is not None])
         packed["sinks"] = _text(np.rint(kept.clip(0, 1) * WHOLE).astype("<u2"))

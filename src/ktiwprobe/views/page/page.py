@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from ktiwprobe.errors import UsageError
+from ktiwprobe.plugins.quantities import Line, Quantity
 from ktiwprobe.signals.signal import Signal
 from ktiwprobe.views import style
 from ktiwprobe.views.page.pack import pack
@@ -30,14 +31,6 @@ SHARED = (
     "viewer",
 )  # scripts, in the order in which they build on another
 WIDE = 2  # pixels of a point of a dash: figures, too, let dashes grow with their lines
-LINES = {
-    "beta": style.LINES["beta"],
-    "beta-hat": style.line_of("beta-hat"),
-    "beta-uf": style.line_of("beta-uf"),
-    "hat": style.LINES["alpha"],
-    "p-hat": style.LINES["performance"]._replace(dash=()),
-    "p": style.LINES["performance"],
-}
 
 
 def render(data: Mapping[str, Any]) -> str:
@@ -50,7 +43,7 @@ def render(data: Mapping[str, Any]) -> str:
         sampled=sampled(data),
         gold=any(sentence["links"] for sentence in data["sentences"]),
         version=version("ktiwprobe"),
-        css=_css(),
+        css=_css(data["curves"]),
         data=as_json({**inside, "style": _style()}),
         script=_scripts(*SHARED, "list", "chart", "dictionary", "page"),
     )  # fmt: skip
@@ -107,9 +100,10 @@ def _view(signals: Sequence[Signal], number: int, width: int) -> dict[str, Any]:
     where: tuple[NDArray[np.int64], NDArray[np.int64]] = np.array([number]), np.array([width])
     probes = []
     for (run, probe), of_kind in kinds.items():
-        symbol = style.SYMBOLS.get(probe, probe)
-        label = {"label": f"{symbol} of {run.rpartition('/')[2]}"} if several else {}
-        probes.append({"name": probe, **label, **pack([of_kind[step] for step in steps], *where, probe=probe)})
+        shown = [of_kind[step] for step in steps]
+        about = describe(shown[0].quantity)
+        label = {"label": f"{about['symbol']} of {run.rpartition('/')[2]}"} if several else {}
+        probes.append({"name": probe, **about, **label, **pack(shown, *where)})
     return {"run": signals[0].name.rpartition(":")[0], "steps": steps, "best": len(steps) - 1, "probes": probes}
 
 
@@ -157,28 +151,33 @@ def _scripts(*names: str) -> Markup:
     return Markup("\n".join(_asset(f"{name}.js") for name in names))  # noqa: S704  (our own files)
 
 
-def _css() -> Markup:
-    """The style sheet, after the colours that page, terminal and figures share."""
+def describe(quantity: Quantity) -> dict[str, Any]:
+    """What the scripts need to know of a quantity; log-odds are written as probabilities there."""
+    unit = ", as a probability" if quantity.is_log_odds else ""
+    about = {"symbol": quantity.symbol, "meaning": f"{quantity.meaning}{unit}", "scale": quantity.scale}
+    return {**about, "peak": style.peak_meaning(quantity)}
+
+
+def _css(curves: Sequence[Mapping[str, Any]] = ()) -> Markup:
+    """The style sheet, after the colours that page, terminal and figures share, and the look of each curve."""
     pairs = {"ink": style.INK, "faint": style.FAINT, "background": style.BACKGROUND}
     pairs |= {"bar": style.Pair(style.SIGNED.light[6], style.SIGNED.dark[6])}
     pairs |= {"less": style.Pair(style.SIGNED.light[2], style.SIGNED.dark[2])}
     known = "".join(f"  --{name}: light-dark({pair.light}, {pair.dark});\n" for name, pair in pairs.items())
     lines = "".join(
-        f"svg .{key} {{ --line: light-dark({line.light}, {line.dark}); }}\n"
-        f"svg .line.{key} {{ stroke: var(--line); stroke-dasharray: {_dashes(line)}; }}\n"
-        f"svg .dot.{key} {{ fill: var(--line); }}\n"
-        for key, line in LINES.items()
+        f"svg .curve{i} {{ --line: light-dark({line.light}, {line.dark}); }}\n"
+        f"svg .line.curve{i} {{ stroke: var(--line); stroke-dasharray: {_dashes(line)}; }}\n"
+        f"svg .dot.curve{i} {{ fill: var(--line); }}\n"
+        for i, line in enumerate(Line(**curve["look"]) for curve in curves)
     )
     return Markup(f":root {{\n{known}}}\n{lines}{_asset('page.css')}")  # noqa: S704  (our own files)
 
 
-def _dashes(line: style.Line) -> str:
+def _dashes(line: Line) -> str:
     return " ".join(str(WIDE * part) for part in line.dash) or "none"
 
 
 def _style() -> dict[str, Any]:
-    """What the scripts need to know of how quantities look."""
-    pairs = {name: getattr(style, name.upper())._asdict() for name in ("weights", "signed", "gold", "halo")}
-    meanings = {**style.MEANINGS, "beta": "probability of the output given that input alone"}  # as the page writes it
-    peaks = {"weights": style.peak_meaning("alpha"), "signed": style.peak_meaning("delta")}
-    return {**pairs, "peaks": peaks, "log_odds": style.LOG_ODDS, "symbols": style.SYMBOLS, "meanings": meanings}
+    """The colours of scales and marks, for the scripts."""
+    scales = {"weights": style.WEIGHTS._asdict(), "signed": style.SIGNED._asdict()}
+    return {**scales, "gold": style.LINK._asdict(), "halo": style.HALO._asdict(), "log_odds": style.LOG_ODDS}

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from ktiwprobe.plugins.quantities import Line
 from ktiwprobe.views import style
 from ktiwprobe.views.plots.frame import COLUMN, FAINT, INK, PAPER, dashed, label_ends, open_frame, paper
 
@@ -17,11 +18,17 @@ LINEAR = 10  # steps up to which the logarithmic axis is linear, so that it has 
 
 
 class Course(NamedTuple):
-    """A value over steps, with its interval where there is one, and the SPEC whose colour it has."""
+    """A value over steps, with its interval where there is one, and the SPEC whose line it has, or that line."""
 
     spec: str
     values: Points
     interval: Mapping[int, tuple[float, float]]
+    line: Line | None = None  # None: the line of the SPEC among the plugins installed
+
+    @property
+    def look(self) -> Line:
+        """How it is drawn."""
+        return self.line or style.line_named(self.spec)
 
 
 class Crossing(NamedTuple):
@@ -145,15 +152,15 @@ def over_steps(
         upper.axhspan(chance[0] - 0.004, chance[1] + 0.004, color=FAINT, alpha=0.35, linewidth=0)
         ends["chance"] = (float(max(_steps(courses))), sum(chance) / 2)
     for points in performance.values():
-        lower.plot(sorted(points), [points[s] for s in sorted(points)], **dashed(style.LINES["performance"]))
+        lower.plot(sorted(points), [points[s] for s in sorted(points)], **dashed(style.PERFORMANCE))
     lower.set(xlabel="training step", ylabel=ylabels[1], ylim=(0, None))
     _step_axis(lower, _steps(courses))
     for axis in (upper, lower):
         open_frame(axis)
-    colours = {"chance": FAINT, **{label: style.line_of(course.spec).light for label, course in courses.items()}}
+    colours = {"chance": FAINT, **{label: course.look.light for label, course in courses.items()}}
     label_ends(upper, ends, colours, size=7, gap=0.09)
     finals = {label: (float(max(points)), points[max(points)]) for label, points in performance.items()}
-    label_ends(lower, finals, dict.fromkeys(finals, style.LINES["performance"].light), size=7, gap=0.13)
+    label_ends(lower, finals, dict.fromkeys(finals, style.PERFORMANCE.light), size=7, gap=0.13)
     if crossing:
         _construct(upper, lower, crossing)
     return figure
@@ -161,7 +168,7 @@ def over_steps(
 
 def _course(axis: Any, course: Course) -> tuple[float, float]:
     """Draw one; returns where it ends."""
-    look, steps = dashed(style.line_of(course.spec)), sorted(course.values)
+    look, steps = dashed(course.look), sorted(course.values)
     axis.plot(steps, [course.values[s] for s in steps], **look)
     known = [s for s in steps if s in course.interval]
     low, high = ([course.interval[s][side] for s in known] for side in (0, 1))

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure as Figure
 
 from ktiwprobe.errors import UsageError
 from ktiwprobe.files import storage
+from ktiwprobe.plugins.quantities import Line, Quantity
 from ktiwprobe.views import style
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -81,12 +82,11 @@ def save(figure: Figure, path: str | Path, *, say: Callable[[str], None] | None 
     return path
 
 
-def colours(probe: str) -> dict[str, Any]:
-    """The map and the limits of a probe's values, as imshow takes them."""
-    low, high = style.limits(probe)
-    scale = style.WEIGHTS if style.is_weight(probe) else style.SIGNED
+def colours(quantity: Quantity) -> dict[str, Any]:
+    """The map and the limits of a quantity's values, as imshow takes them."""
+    low, high = style.limits(quantity)
     norm = Normalize(low, high) if low >= 0 else TwoSlopeNorm(0, low, high)
-    return {"cmap": colour_map(scale.light), "norm": norm}
+    return {"cmap": colour_map(style.scale_of(quantity).light), "norm": norm}
 
 
 def colour_map(stops: Sequence[str]) -> LinearSegmentedColormap:
@@ -94,7 +94,7 @@ def colour_map(stops: Sequence[str]) -> LinearSegmentedColormap:
     return LinearSegmentedColormap.from_list("ktiwprobe", stops)
 
 
-def dashed(line: style.Line) -> dict[str, Any]:
+def dashed(line: Line) -> dict[str, Any]:
     """A line's colour and dash, as plot takes them."""
     return {"color": line.light, "linestyle": (0, line.dash) if line.dash else "-"}
 

@@ -35,7 +35,7 @@ def scatter(
     figure = paper((COLUMN, COLUMN * 0.9))
     axis = figure.subplots()
     area = 4 + 40 * np.sqrt(cloud.counts / cloud.counts.max())
-    for chosen, colour in ((~cloud.faint, style.LINES["alpha"].light), (cloud.faint, FAINT)):
+    for chosen, colour in ((~cloud.faint, style.SERIES[0].light), (cloud.faint, FAINT)):
         axis.scatter(cloud.x[chosen], cloud.y[chosen], area[chosen], color=colour, alpha=0.45, linewidths=0)
     axis.set_yscale(yscale)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)

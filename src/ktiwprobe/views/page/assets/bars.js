@@ -33,7 +33,7 @@ class Bars {
     this.rows = rows;
     const most = rows.map(largest);
     for (const [i, line] of this.lines.entries())
-      for (const [p, probe] of this.probes.entries()) this.#cell(line.children[p + 1], probe.name, rows[p][this.first + i], most[p]);
+      for (const [p, probe] of this.probes.entries()) this.#cell(line.children[p + 1], probe.scale, rows[p][this.first + i], most[p]);
   }
 
   /** Have so many lines in the document: all of them on paper. */
@@ -68,8 +68,8 @@ class Bars {
     head.className = this.known.has(l) ? "gold" : "";
   }
 
-  #cell(cell, name, value, most) {
-    const share = barOf(name, value, most), said = say(name, value, most), text = cell.firstChild.firstChild;
+  #cell(cell, kind, value, most) {
+    const share = barOf(kind, value, most), said = say(kind, value, most), text = cell.firstChild.firstChild;
     cell.dataset.value = value;
     cell.className = share < 0 ? "less" : "";
     cell.style.setProperty("--share", `${Math.abs(100 * share).toFixed(1)}%`); // of its ground: a width would be laid out
@@ -78,8 +78,8 @@ class Bars {
 }
 
 /** How long a bar is, -1 to 1: a share of a row, a probability, or a part of the row's largest value. */
-function barOf(name, value, most) {
+function barOf(kind, value, most) {
   if (!Number.isFinite(value)) return 0;
-  if (isWeight(name)) return value;
-  return isLogOdds(name) ? 1 / (1 + Math.exp(-value)) : value / (most || 1);
+  if (kind === "weight") return value;
+  return kind === "log-odds" ? 1 / (1 + Math.exp(-value)) : value / (most || 1);
 }

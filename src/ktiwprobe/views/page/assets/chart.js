@@ -33,9 +33,14 @@ class Chart {
     return this.lines.find((line) => line.key === key);
   }
 
+  /** The class that the style sheet has for a line. */
+  #look(line) {
+    return `curve${this.lines.indexOf(line)}`;
+  }
+
   #key(line) {
     const sample = draw("svg", { width: 34, height: 10, "aria-hidden": "true" });
-    sample.append(draw("line", { x1: 1, x2: 33, y1: 5, y2: 5, class: `line ${line.key}` }));
+    sample.append(draw("line", { x1: 1, x2: 33, y1: 5, y2: 5, class: `line ${this.#look(line)}` }));
     return make("li", {}, sample, make("b", {}, line.label), ` ${line.note}`);
   }
 
@@ -90,8 +95,8 @@ class Chart {
 
   #curve(line) {
     const points = line.points.map(([step, value]) => [this.x(step), this.y(value)]);
-    this.svg.append(draw("polyline", { class: `line ${line.key}`, points: points.map((point) => point.map((c) => c.toFixed(1)).join()).join(" ") }));
-    for (const [cx, cy] of points) this.svg.append(draw("circle", { class: `dot ${line.key}`, cx, cy, r: 2.5 }));
+    this.svg.append(draw("polyline", { class: `line ${this.#look(line)}`, points: points.map((point) => point.map((c) => c.toFixed(1)).join()).join(" ") }));
+    for (const [cx, cy] of points) this.svg.append(draw("circle", { class: `dot ${this.#look(line)}`, cx, cy, r: 2.5 }));
   }
 
   /** ξ of one row of the table. */

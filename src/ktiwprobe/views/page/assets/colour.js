@@ -1,4 +1,4 @@
-/* Colours: the scales of ktiwprobe/style.py, which page, terminal and figures share. */
+/* Colours: the scales of views/style.py, which page, terminal and figures share. */
 
 const SHADES = 256;
 
@@ -33,27 +33,19 @@ function packedRampOf(scale) {
   return (colours.packed ??= Uint32Array.from(colours, ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r));
 }
 
-/** How the values of a probe become shades: the scale, what its ends mean, and at(value, low, high of its row) -> 0..255.
+/** How values of a kind (weight, log-odds, signed) become shades: the scale, what its ends mean, and at(value, low, high of its row) -> 0..255.
 
     Weights and log-odds look the same wherever they stand. Saliencies are a share of the largest of their row, because
     rows differ by orders of magnitude; with `byRow` every probe is a share of its row's range. */
-function shading(name, byRow) {
+function shading(kind, byRow) {
   if (byRow) return { scale: "weights", ends: ["lowest of its row", "highest"], at: (value, low, high) => shade(value, low, high > low ? high : low + 1) };
-  if (isWeight(name)) return { scale: "weights", ends: ["0", "1"], at: (value) => shade(value, 0, 1) };
-  if (isLogOdds(name)) {
+  if (kind === "weight") return { scale: "weights", ends: ["0", "1"], at: (value) => shade(value, 0, 1) };
+  if (kind === "log-odds") {
     const [low, high] = DATA.style.log_odds;
-    return { scale: "signed", ends: [low, high].map((end) => say(name, end)), at: (value) => signedShade(value, low, high) };
+    return { scale: "signed", ends: [low, high].map((end) => say(kind, end)), at: (value) => signedShade(value, low, high) };
   }
   const most = (low, high) => Math.max(-low, high, 1e-30);
   return { scale: "signed", ends: ["−max", "+max of its row"], at: (value, low, high) => signedShade(value, -most(low, high), most(low, high)) };
-}
-
-function isWeight(name) {
-  return name.startsWith("alpha") || name === "gold";
-}
-
-function isLogOdds(name) {
-  return name === "beta" || name === "gamma";
 }
 
 function shade(value, low, high) {

@@ -1,4 +1,4 @@
-/* The page's data, and the values inside it. What the codes mean is written in report/pack.py. */
+/* The page's data, and the values inside it. What the codes mean is written in views/page/pack.py. */
 
 const FINEST = 253, NEVER = 254, NO_PEAK = 0xffff, WHOLE = 0xffff;
 const DATA = JSON.parse(document.getElementById("data").textContent);
@@ -14,8 +14,10 @@ function bytesOf(text) {
 class Probe {
   constructor(record, sentences) {
     this.name = record.name;
-    this.label = record.label ?? DATA.style.symbols[record.name] ?? record.name;
-    this.meaning = DATA.style.meanings[record.name] ?? "";
+    this.label = record.label ?? record.symbol;
+    this.meaning = record.meaning;
+    this.scale = record.scale;
+    this.peak = record.peak; // what the marked peaks are
     this.sites = record.sites;
     this.codes = bytesOf(record.codes); // (steps, sites, cells)
     this.ends = new Float32Array(bytesOf(record.ends).buffer); // (steps, sites, rows, 2)
@@ -84,19 +86,19 @@ function textOf(tokens) {
 }
 
 /** A value as people read it; `most` is the largest of its row, beyond 1/1000 of which no digit is true. */
-function say(probe, value, most = 1) {
+function say(kind, value, most = 1) {
   if (Number.isNaN(value)) return "not seen";
-  if (isLogOdds(probe)) return percent(1 / (1 + Math.exp(-value)));
-  if (isWeight(probe)) return value.toFixed(3);
+  if (kind === "log-odds") return percent(1 / (1 + Math.exp(-value)));
+  if (kind === "weight") return value.toFixed(3);
   if (!Number.isFinite(value)) return "−∞";
   const digits = Math.min(Math.max(2 - Math.floor(Math.log10(most || 1)), 0), 12);
   return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 }
 
 /** The same with the log-odds behind a probability. */
-function sayAll(probe, value, most) {
-  const short = say(probe, value, most), odds = value === -Infinity ? "−∞" : value.toFixed(2).replace("-", "−");
-  return isLogOdds(probe) && !Number.isNaN(value) ? `${short} (log-odds ${odds})` : short;
+function sayAll(kind, value, most) {
+  const short = say(kind, value, most), odds = value === -Infinity ? "−∞" : value.toFixed(2).replace("-", "−");
+  return kind === "log-odds" && !Number.isNaN(value) ? `${short} (log-odds ${odds})` : short;
 }
 
 /** The largest absolute value of some that is finite. */

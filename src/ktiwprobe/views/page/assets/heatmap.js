@@ -124,8 +124,7 @@ class Heatmap {
 
   /** What the marked peaks are, and how much of the weight is on no input: on average, and in the row that is picked. */
   tell(sinks, row) {
-    const kind = isWeight(this.probe.name) ? "weights" : "signed";
-    this.notes.textContent = [`${this.peakMark} peak: ${DATA.style.peaks[kind]}.`, sinkText(sinks, row)].filter(Boolean).join(" ");
+    this.notes.textContent = [`${this.peakMark} peak: ${this.probe.peak}.`, sinkText(sinks, row)].filter(Boolean).join(" ");
   }
 
   get peakMark() {

@@ -87,7 +87,7 @@ class Viewer {
 
   #shade() {
     const byRow = this.controls.colour.value === "row";
-    this.shadings = this.probes.map((probe) => shading(probe.name, byRow));
+    this.shadings = this.probes.map((probe) => shading(probe.scale, byRow));
   }
 
   /** Another scale, or another theme. */
@@ -161,7 +161,7 @@ class Viewer {
     const { source, target } = DATA.sentences[this.sentence], L = source.length;
     const said = this.probes.map((probe, i) => {
       const row = this.values[i].subarray(t * L, t * L + L);
-      return `${probe.label} ${sayAll(probe.name, row[l], largest(row))}`;
+      return `${probe.label} ${sayAll(probe.scale, row[l], largest(row))}`;
     });
     return [make("bdi", {}, source[l]), " → ", make("bdi", {}, target[t]), `: ${said.join(" · ")}`];
   }
