@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ktiwprobe import Signal, extract, train
+from ktiwprobe import Signal, build_registry, extract, train
 from ktiwprobe.compare.caveats import FLAT, best_is_first, flat_rows, flat_share, never_rose
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.signals.signal import make_signal
@@ -17,7 +19,8 @@ def rows(*values: list[float], probe: str = "beta") -> Signal:
     """A signal of one sentence."""
     lengths = np.array([len(row) for row in values])
     flat = np.array([value for row in values for value in row], float)
-    return make_signal(flat, lengths, np.array([len(values)]), meta={"name": "m:beta@3", "probe": probe})
+    signal = make_signal(flat, lengths, np.array([len(values)]), meta={"name": "m:beta@3", "probe": probe})
+    return replace(signal, quantity=build_registry().quantity(probe))
 
 
 def test_a_row_is_flat_where_no_input_doubles_the_odds() -> None:

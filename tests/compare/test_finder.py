@@ -18,19 +18,32 @@ import tiny
 from ktiwprobe import Corpus, Run, Split, agree, extract, hookimpl, train
 from ktiwprobe.compare import metrics
 from ktiwprobe.compare.agreement import add_up, measure
-from ktiwprobe.compare.finder import Finder, Spec, read_spec
+from ktiwprobe.compare.finder import Finder
+from ktiwprobe.compare.specs import Spec, read_spec
 from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError, RunError, SpecError, UnknownNameError, UsageError
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.run import find_run
 
-PROBES = ("alpha", "beta", "gamma", "delta", "alpha-opt", "beta-hat", "my-own-probe")
 STAND_INS = ("bow-proxy", "ibm1", "logistic-regression")
 A = metrics.Agreement()
 
 
 # reading
+
+
+@pytest.fixture(scope="module")
+def probes() -> Registry:
+    """A registry with two further probes, one of which looks like another with a suffix."""
+
+    class Further:
+        @hookimpl
+        def register_probes(self, register: Any) -> None:
+            for name in ("beta-hat", "my-own-probe"):
+                register(name, len)
+
+    return build_registry({"further": Further()})
 
 
 @pytest.mark.parametrize(
@@ -68,35 +81,35 @@ A = metrics.Agreement()
         ("u.safetensors", Spec("u.safetensors", file=Path("u.safetensors"))),
     ],
 )
-def test_a_spec_is_read(text: str, meaning: Spec) -> None:
+def test_a_spec_is_read(text: str, meaning: Spec, probes: Registry) -> None:
     """Every form of the contract."""
-    assert read_spec(text, PROBES) == meaning
-    assert read_spec(text, PROBES).gold == (text == "gold")
+    assert read_spec(text, probes) == meaning
+    assert read_spec(text, probes).gold == (text == "gold")
 
 
 @pytest.mark.parametrize("text", ["", "@best", "alpha@", "alpha[]", "alpha[a", "alpha@1[a]", "alpha@1@2", "[a]"])
-def test_what_is_no_spec_is_told_the_form(text: str) -> None:
+def test_what_is_no_spec_is_told_the_form(text: str, probes: Registry) -> None:
     """The sentence shows what to write."""
     with pytest.raises(SpecError, match=r"write \[RUN:\]SYMBOL\[SITE\]\[@STEP\], a signal file, or gold"):
-        read_spec(text, PROBES)
+        read_spec(text, probes)
 
 
 @pytest.mark.parametrize(
     ("text", "symbol", "near"),
     [("alhpa", "alhpa", "alpha"), ("run:betta-uf", "betta-uf", "beta-uf"), ("alpha-xx", "alpha-xx", "alpha-")],
 )
-def test_an_unknown_symbol_suggests_the_nearest(text: str, symbol: str, near: str) -> None:
+def test_an_unknown_symbol_suggests_the_nearest(text: str, symbol: str, near: str, probes: Registry) -> None:
     """And lists probes and suffixes."""
     with pytest.raises(SpecError, match=f"unknown symbol '{symbol}'.*did you mean '{near}") as error:
-        read_spec(text, PROBES)
+        read_spec(text, probes)
     assert "probes: alpha, alpha-opt, beta" in str(error.value)
     assert "suffixes: -hat, -uf, -fr, -px, -ibm, -log" in str(error.value)
 
 
-def test_a_run_named_twice_is_an_error() -> None:
+def test_a_run_named_twice_is_an_error(probes: Registry) -> None:
     """RUN: and a suffix that picks another one cannot both be."""
     with pytest.raises(SpecError, match="names its run twice: leave out m-s0: or -uf"):
-        read_spec("m-s0:beta-uf", PROBES)
+        read_spec("m-s0:beta-uf", probes)
 
 
 # runs
@@ -172,7 +185,7 @@ def find(runs: Path, registry: Registry) -> Find:
 
 def meant(finder: Finder, text: str) -> tuple[str, str]:
     """Which run and which step a SPEC means."""
-    spec = read_spec(text, finder.registry.names("probes"))
+    spec = read_spec(text, finder.registry)
     return finder.run_of(spec).path.name, finder.step_of(spec)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ktiwprobe import hookimpl
-from ktiwprobe.errors import PluginError, UnknownNameError
+from ktiwprobe.errors import PluginError, UnknownNameError, UsageError
 from ktiwprobe.plugins import hookspecs
-from ktiwprobe.plugins.registry import KINDS, build_registry
+from ktiwprobe.plugins.registry import KINDS, Registry, build_registry
+from ktiwprobe.plugins.run_kinds import RunKind
 
 ROOT = Path(__file__).parents[2]
 NOTHING_ELSE = {"KTIWPROBE_LOAD_PLUGINS": ""}
@@ -29,12 +30,13 @@ def plugin(source: str, name: str = "stranger") -> ModuleType:
 
 def claims(kind: str, *names: str, target: object = len) -> SimpleNamespace:
     """A plugin that registers names of one kind."""
+    target = RunKind("another kind") if kind == "run-kinds" and target is len else target
 
     def claim(register: Any) -> None:
         for name in names:
             register(name, target)
 
-    claim.__name__ = f"register_{kind}"
+    claim.__name__ = f"register_{kind.replace('-', '_')}"
     return SimpleNamespace(**{claim.__name__: hookimpl(claim)})
 
 
@@ -69,15 +71,15 @@ def register_models(register):
 """
 
 
-# the five hooks
+# the hooks
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_hook_registers_its_kind(kind: str) -> None:
-    """Each of the five hooks brings names of its kind in, with owner and target."""
+    """Each of the hooks brings names of its kind in, with owner and target."""
     registry = build_registry({"mine": claims(kind, "a-thing")}, environ=NOTHING_ELSE)
     assert "a-thing" in registry.names(kind)
-    assert registry.load(kind, "a-thing") is len
+    assert registry.load(kind, "a-thing") is (registry.run_kinds()["a-thing"] if kind == "run-kinds" else len)
     assert str(registry.entry(kind, "a-thing").owner) == "plugin 'mine' (in memory -)"
     assert not registry.failures
 
@@ -85,7 +87,7 @@ def test_every_hook_registers_its_kind(kind: str) -> None:
 def test_every_hook_has_a_test_and_a_line_of_documentation() -> None:
     """A hook that is added must be added to KINDS, and so to the test above, and to docs/plugins.md."""
     hooks = {name for name in vars(hookspecs) if name.startswith("register_")}
-    assert hooks == {f"register_{kind}" for kind in KINDS}
+    assert hooks == {f"register_{kind.replace('-', '_')}" for kind in KINDS}
     text = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     assert not [hook for hook in sorted(hooks) if hook not in text]
     assert not [hook for hook in sorted(hooks) if not getattr(hookspecs, hook).__doc__]
@@ -106,7 +108,8 @@ def test_built_in_plugins_come_through_the_same_door() -> None:
 def test_everything_registered_can_be_loaded(kind: str) -> None:
     """Every lazy target of the built-in plugins exists."""
     registry = build_registry(environ=NOTHING_ELSE)
-    assert all(callable(registry.load(kind, name)) for name in registry.names(kind))
+    things = [registry.load(kind, name) for name in registry.names(kind)]
+    assert all(isinstance(thing, RunKind) if kind == "run-kinds" else callable(thing) for thing in things)
 
 
 def test_building_a_registry_imports_nothing_heavy(tmp_path: Path) -> None:
@@ -308,3 +311,30 @@ def test_a_distribution_without_metadata_does_not_stop_the_rest(tmp_path: Path) 
     (tmp_path / "ktiwprobe_good-1.2.dist-info" / "METADATA").unlink()
     code = "import warnings; warnings.simplefilter('ignore')\n" + REPORT
     assert in_a_process(code, tmp_path)["owners"]["good"] == "plugin 'good' (unknown ?)"
+
+
+# run kinds
+
+
+def test_a_run_kind_may_not_spell_a_probe() -> None:
+    """`alpha` with the suffix `-opt` would be the probe alpha-opt; whichever of the two comes later is refused."""
+    kind = claims("run-kinds", "opt")
+    assert "'alpha-opt' would mean both" in build_registry({"k": kind}, environ=NOTHING_ELSE).failures[0].cause
+    extra = {"k": claims("run-kinds", "wide"), "p": claims("probes", "beta-wide")}
+    (failure,) = build_registry(extra, environ=NOTHING_ELSE).failures
+    assert failure.owner.plugin == "p"
+    assert "run-kind 'wide' of plugin 'k'" in failure.cause
+
+
+def test_hat_and_things_that_are_no_run_kind_are_refused() -> None:
+    """-hat means another seed; a run kind is a RunKind."""
+    assert "it means another seed" in build_registry({"k": claims("run-kinds", "hat")}).failures[0].cause
+    odd = claims("run-kinds", "odd", target=print)
+    assert "register a ktiwprobe.RunKind" in build_registry({"k": odd}).failures[0].cause
+
+
+def test_without_a_default_there_is_a_sentence() -> None:
+    """The default task is one that a plugin declares; without its plugin one has to be named."""
+    assert build_registry(environ=NOTHING_ELSE).default("tasks") == "toy-translation"
+    with pytest.raises(UsageError, match="no installed plugin has a default task: name one"):
+        Registry().default("tasks")

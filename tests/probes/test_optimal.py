@@ -291,9 +291,8 @@ def test_what_a_model_lacks_is_told(tiny_corpus: Corpus, batch: Batch) -> None:
 
 def test_it_is_a_probe_like_others(tiny_run: Run, tiny_registry: Registry) -> None:
     """A SPEC names it, alone and with a suffix, and a run gives its signal: rows that sum to 1."""
-    probes = tiny_registry.names("probes")
-    assert read_spec("alpha-opt", probes) == Spec("alpha-opt", "alpha-opt")
-    assert read_spec("alpha-opt-uf@10", probes) == Spec("alpha-opt-uf@10", "alpha-opt", pick="uf", step="10")
+    assert read_spec("alpha-opt", tiny_registry) == Spec("alpha-opt", "alpha-opt")
+    assert read_spec("alpha-opt-uf@10", tiny_registry) == Spec("alpha-opt-uf@10", "alpha-opt", pick="uf", step="10")
     signal = extract(tiny_run, "alpha-opt", registry=tiny_registry, device="cpu")
     ends = np.cumsum(signal.lengths)
     sums = np.add.reduceat(signal.values[0], ends - signal.lengths)

@@ -8,7 +8,7 @@ import pytest
 from ktiwprobe import agree, extract, train
 from ktiwprobe.compare.finder import Finder
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
-from ktiwprobe.views.figures import KINDS, Request, check_output, draw, symbol
+from ktiwprobe.views.figures import KINDS, Request, check_output, draw
 
 STEPS = [0, 10, 20, 30]
 
@@ -46,7 +46,7 @@ def test_the_matrix_holds_every_pair(finder):
     values = np.asarray(figure.axes[0].images[0].get_array())
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == [
-        symbol(text)
+        Request(finder).symbol(text)
         for text in ["alpha", "beta", "delta", "alpha-hat", "beta-hat", "delta-hat", "beta-uf", "delta-uf", "gold"]
     ]
     assert np.allclose(np.diag(values), 1)
@@ -96,9 +96,10 @@ def test_one_run_is_enough(run_tiny, tiny_registry, tmp_path):
 
 
 def test_the_group_of_a_run(finder, run_tiny, tmp_path):
-    """`around` takes the runs that belong to the one that is named."""
+    """`turn_to` takes the runs that belong to the one that is named."""
     wide = run_tiny(options={"width": 9})
-    other = Finder(tmp_path / "runs", finder.registry, device="cpu").around(finder.learned()[1])
+    other = Finder(tmp_path / "runs", finder.registry, device="cpu")
+    other.turn_to(finder.learned()[1])
     assert [run.path for run in other.learned()] == [run.path for run in finder.learned()]
     assert wide.path not in {run.path for run in other.group()}
 
@@ -152,14 +153,14 @@ def test_outputs_are_looked_at_first(tmp_path):
 @pytest.mark.parametrize(
     ("text", "formula"),
     [
-        ("alpha", r"$\alpha^{\mathrm{}}$"),
+        ("alpha", r"$\alpha$"),
         ("alpha-hat", r"$\hat{\alpha}$"),
         ("task/run:beta-uf@10", r"$\beta^{\mathrm{uf}}$"),
         ("gold", "gold"),
-        ("alpha-opt", "alpha-opt"),
+        ("alpha-opt", r"$\alpha_{\mathrm{opt}}$"),
         ("my$probe", r"my\$probe"),
     ],
 )
-def test_symbols(text, formula):
+def test_symbols(finder, text, formula):
     """The paper's, where it has one."""
-    assert symbol(text) == formula
+    assert Request(finder).symbol(text) == formula

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ktiwprobe import build_registry
 from ktiwprobe.signals.signal import make_signal
 from ktiwprobe.views.page.pack import NO_PEAK, Layout, pack, quantise, restore, weight
 
@@ -92,12 +94,13 @@ def test_peaks_of_sites_and_of_their_pools():
 def test_sinks_are_kept_exactly_where_there_are_any():
     """The weight on nothing of the chosen sentences, to 1/65535; the sum of codes would be off by more."""
     values = np.array([0.7, 0.25, 0.3, 0.1, 0.5, 0.5])
-    signal = make_signal(values, np.array([2, 2, 2]), np.array([1, 1, 1]))
-    packed = pack([signal], np.array([1, 2]), np.array([2, 2]), probe="alpha")
+    alpha, delta = (build_registry().quantity(name) for name in ("alpha", "delta"))
+    signal = replace(make_signal(values, np.array([2, 2, 2]), np.array([1, 1, 1])), quantity=alpha)
+    packed = pack([signal], np.array([1, 2]), np.array([2, 2]))
     sinks = np.frombuffer(base64.b64decode(packed["sinks"]), "<u2") / 65535
     np.testing.assert_allclose(sinks, [0.6, 0.0], atol=1e-5)
-    assert "sinks" not in pack([signal], np.array([2]), np.array([2]), probe="alpha")
-    assert "sinks" not in pack([signal], np.array([1]), np.array([2]), probe="delta")
+    assert "sinks" not in pack([signal], np.array([2]), np.array([2]))
+    assert "sinks" not in pack([replace(signal, quantity=delta)], np.array([1]), np.array([2]))
 
 
 def test_each_step_keeps_its_own_cells() -> None:

@@ -97,7 +97,9 @@ def test_over_steps_draws_the_construction_of_xi() -> None:
     crossing = plots.Crossing("A(α, β)", 0.6, 0.9, 10, 0.75)
     figure = plots.over_steps(courses, {"seed 1": {0: 0.0, 10: 0.75}}, chance=(0.1, 0.12), crossing=crossing)
     upper, lower = figure.axes
-    assert [line.get_color() for line in upper.get_lines()[:2]] == [style.LINES[p].light for p in ("beta", "alpha")]
+    assert [line.get_color() for line in upper.get_lines()[:2]] == [
+        style.line_named(name).light for name in ("beta", "alpha-hat")
+    ]
     across, down = upper.get_lines()[2:4]
     assert list(across.get_ydata()) == [0.6, 0.6]
     assert list(down.get_xdata()) == [10, 10]

@@ -191,8 +191,11 @@ def test_findings_are_computed():
     assert halfway([[0, 0.1], [10, 0.4], [20, 0.6], [30, 0.9]]) == 20
     assert halfway([[0, 0.5], [10, 0.4]]) is None
     assert halfway([]) is None
-    row = {"specs": ["alpha", "beta"], "value": 0.5, "baseline": 0.1}
-    lines = [{"key": "beta", "points": [[0, 0], [5, 1]]}, {"key": "hat", "points": [[0, 0], [5, 0.1], [9, 1]]}]
+    row = {"claim": "β ranks highest", "value": 0.5, "baseline": 0.1}
+    lines = [
+        {"key": "beta", "knowledge": "β", "points": [[0, 0], [5, 1]]},
+        {"key": "hat", "points": [[0, 0], [5, 0.1], [9, 1]]},
+    ]
     pointing, first = findings([row], lines)
     assert "In 50.0" in pointing
     assert "at step 5, before agreement with another seed's attention (step 9)" in first
@@ -216,14 +219,14 @@ def test_an_untrained_model_is_not_praised(tiny_registry, tmp_path):
 
 def test_findings_heed_warnings():
     """With a warning that a run is untrained there is no share of outputs and no order of events, only the warning."""
-    row = {"specs": ["alpha", "beta"], "label": "A(α, β)", "value": 0.5, "baseline": 0.1, "uninformative": "m is new"}
-    lines = [{"key": "beta", "points": [[0, 0], [5, 1]]}, {"key": "hat", "points": [[0, 0], [9, 1]]}]
+    row = {"claim": "β", "label": "A(α, β)", "value": 0.5, "baseline": 0.1, "uninformative": "m is new"}
+    lines = [{"key": "beta", "knowledge": "β", "points": [[0, 0], [5, 1]]}, {"key": "hat", "points": [[0, 0], [9, 1]]}]
     assert findings([row], lines) == ["A(α, β) says little about word knowledge: m is new."]
 
 
 def test_a_value_at_chance_is_no_finding():
     """Where the interval reaches down to chance the headline says that it does."""
-    row = {"specs": ["alpha", "beta"], "value": 0.21, "baseline": 0.2, "ci": [0.18, 0.25]}
+    row = {"claim": "β ranks highest", "value": 0.21, "baseline": 0.2, "ci": [0.18, 0.25]}
     (said,) = findings([row], [])
     assert said.endswith("which is not above chance (20.0\N{NO-BREAK SPACE}%).")
     (said,) = findings([{**row, "ci": [0.205, 0.25]}], [])

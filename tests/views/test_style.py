@@ -5,9 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ktiwprobe import build_registry
 from ktiwprobe.views import style
 
 THEMES = ("light", "dark")
+REGISTRY = build_registry()
+ALPHA, BETA, DELTA = (REGISTRY.quantity(name) for name in ("alpha", "beta", "delta"))
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -33,7 +36,8 @@ def test_lightness_orders_the_weights_and_both_arms_of_the_signed_scale(theme):
 def test_lines_and_text_stand_out_from_the_background(theme):
     """3 for lines, 4.5 for text."""
     ground = style.rgb(getattr(style.BACKGROUND, theme))
-    lines = [style.rgb(getattr(line, theme)) for line in (*style.LINES.values(), *style.SERIES)]
+    own = [REGISTRY.quantity(name).line for name in REGISTRY.names("probes")]
+    lines = [style.rgb(getattr(line, theme)) for line in (*filter(None, own), style.PERFORMANCE, *style.SERIES)]
     assert min(style.contrast(line, ground) for line in lines) >= 3
     assert min(style.contrast(style.rgb(getattr(t, theme)), ground) for t in (style.INK, style.FAINT)) >= 4.5
 
@@ -45,21 +49,21 @@ def test_series_differ_in_more_than_colour():
 
 def test_a_share_is_in_the_unit_interval_and_zero_is_the_middle_of_a_signed_scale():
     """Values beyond the limits, infinite ones too, stay at the ends."""
-    low, high = style.limits("beta")
+    low, high = style.limits(BETA)
     assert style.share(0.0, low, high) == 0.5
     assert style.share(float("-inf"), low, high) == 0.0
     assert style.share(1e9, low, high) == 1.0
-    assert style.share(0.25, *style.limits("alpha")) == 0.25
-    assert style.share(0.0, *style.limits("delta")) == 0.5
+    assert style.share(0.25, *style.limits(ALPHA)) == 0.25
+    assert style.share(0.0, *style.limits(DELTA)) == 0.5
 
 
 def test_saliencies_are_shown_as_a_share_of_their_row_and_the_rest_as_it_is():
     """A row of zeros stays one, what a row may not see stays unseen, and signs and order are kept."""
     values = np.array([[-2.0, 1.0, np.nan], [0.0, 0.0, 0.0], [1e-6, -5e-7, 0.0]], np.float32)
-    shares = style.shown("delta", values)
+    shares = style.shown(DELTA, values)
     assert np.allclose(shares, [[-1, 0.5, np.nan], [0, 0, 0], [1, -0.5, 0]], equal_nan=True)
-    for probe in ("alpha", "beta"):
-        assert np.array_equal(style.shown(probe, values), values, equal_nan=True)
+    for quantity in (ALPHA, BETA):
+        assert np.array_equal(style.shown(quantity, values), values, equal_nan=True)
 
 
 def test_a_scale_meets_its_stops():
@@ -74,15 +78,15 @@ def test_a_scale_meets_its_stops():
 )
 def test_a_spec_has_the_line_of_its_quantity(name, probe):
     """Whatever run, site or step it names."""
-    assert style.line_of(name)[:2] == style.LINES[probe][:2]
+    assert style.line_named(name)[:2] == REGISTRY.quantity(probe).line[:2]
 
 
 def test_the_same_quantity_of_another_run_has_another_dash():
     """So that curves of beta and of beta under uniform attention can be told apart without colour."""
-    dashes = {style.line_of(f"beta{pick}").dash for pick in ("", "-uf", "-fr", "-px", "-ibm", "-log")}
+    dashes = {style.line_named(f"beta{pick}").dash for pick in ("", "-uf", "-fr", "-px", "-ibm", "-log")}
     assert len(dashes) == 6
 
 
 def test_what_has_no_quantity_has_a_line_by_its_number():
     """And the numbers go round."""
-    assert style.line_of("trial", 8) == style.SERIES[1]
+    assert style.line_named("trial", number=8) == style.SERIES[1]

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from ktiwprobe import build_registry
 from ktiwprobe.errors import UsageError
 from ktiwprobe.views import style
 from ktiwprobe.views.sentences import Match, Panel, Sentence
 from ktiwprobe.views.terminal import NARROWEST, Canvas, canvas_of, draw, figure, fit, make_grid, readable
 
+QUANTITIES = {name: build_registry().quantity(name) for name in ("alpha", "beta", "delta")}
 TOKENS = st.one_of(
     st.sampled_from(
         ["the", "▁Haus", "漢字", "e\u0301te\u0301", "שלום", "नमस्ते", "👩‍👩‍👧", "\x1b[31mred", "a\nb", "", " "]
@@ -34,11 +36,11 @@ def sentence(values, source=None, target=None, *, probe="alpha", links=None) -> 
         of=20,
         source=tuple(source or (f"x{i}" for i in range(L))),
         target=tuple(target or (f"y{i}" for i in range(T))),
-        panels=tuple(Panel(probe, "", matrix) for matrix in many),
+        panels=tuple(Panel(probe, "", matrix, QUANTITIES[probe]) for matrix in many),
         links=links,
         right=(1, T),
         accuracy=0.5,
-        matches=(Match("alpha", "beta", 1, T),),
+        matches=(Match("α", "β", 1, T),),
         sites=(),
     )
 
@@ -73,7 +75,7 @@ def test_every_value_is_shown_once_and_is_the_signals(width, probe):
         np.array([[_value(probe, text) for text in row] for row in rows[i : i + 4]]) for i in range(0, len(rows), 4)
     ]
     seen = np.concatenate(blocks, 1)
-    told = style.shown(probe, values)
+    told = style.shown(QUANTITIES[probe], values)
     half = 0.005 if probe == "alpha" else np.where(np.abs(told) < 0.95, 0.05, 0.5)
     assert seen.shape == told.shape
     assert (np.abs(seen - told) <= half + 1e-6).all()
@@ -125,9 +127,9 @@ def test_columns_stay_straight_under_wide_and_combining_characters():
 def test_marks():
     """Known links are in brackets, the highest of a row has a star or is underlined, and a silent row has neither."""
     values = np.array([[0.2, 0.7, 0.1], [-np.inf, -np.inf, -np.inf], [np.nan, 0.3, 0.3]], np.float32)
-    plain = make_grid(Panel("beta", "", values), {(0, 1), (0, 2)}, Canvas(80, None))
+    plain = make_grid(Panel("beta", "", values, QUANTITIES["beta"]), {(0, 1), (0, 2)}, Canvas(80, None))
     assert plain.texts == [[" +.2 ", "[+.7*", "[+.1]"], [" -∞ "] * 3, ["  ", " +.3*", " +.3 "]]
-    colour = make_grid(Panel("beta", "", values), set(), Canvas(80, "dark"))
+    colour = make_grid(Panel("beta", "", values, QUANTITIES["beta"]), set(), Canvas(80, "dark"))
     assert [[bool(cell.underline) for cell in row] for row in colour.colours] == [
         [False, True, False],
         [False] * 3,
@@ -138,7 +140,9 @@ def test_marks():
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_cell_has_the_colour_of_its_scale(theme):
     """The ground is the shared scale's colour at the value, the ink what reads on it."""
-    grid = make_grid(Panel("alpha", "", np.array([[0.0, 1.0]], np.float32)), set(), Canvas(80, theme))
+    grid = make_grid(
+        Panel("alpha", "", np.array([[0.0, 1.0]], np.float32), QUANTITIES["alpha"]), set(), Canvas(80, theme)
+    )
     for cell, stop in zip(grid.colours[0], (0, -1), strict=True):
         assert cell.bgcolor.triplet.hex == getattr(style.WEIGHTS, theme)[stop]
         assert tuple(cell.color.triplet) == style.ink_on(style.rgb(cell.bgcolor.triplet.hex))
@@ -155,7 +159,7 @@ def test_a_cell_has_the_colour_of_its_scale(theme):
 )  # fmt: skip
 def test_figures(probe, value, text):
     """As few characters as tell a value."""
-    assert figure(probe, value) == text
+    assert figure(QUANTITIES[probe], value) == text
 
 
 @pytest.mark.parametrize(
@@ -202,7 +206,10 @@ def test_the_legend_says_what_a_peak_is(theme, probe, meaning):
     values = np.array([[0.2, -0.9, 0.5], [0.1, 0.2, 0.3]], np.float32)
     text = " ".join(line.plain for line in draw(sentence(values, probe=probe), Canvas(200, theme)))
     assert f"the peak of an output: {meaning}" in text
-    assert make_grid(Panel("delta", "", values), set(), Canvas(80, None)).texts[0][1:] == [" -1 ", " +.6*"]
+    assert make_grid(Panel("delta", "", values, QUANTITIES["delta"]), set(), Canvas(80, None)).texts[0][1:] == [
+        " -1 ",
+        " +.6*",
+    ]
 
 
 def test_a_sink_is_told_with_every_output():

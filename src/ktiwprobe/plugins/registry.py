@@ -152,7 +152,8 @@ class Registry:
             entry.check()
             other = taken.setdefault((entry.kind, entry.name), entry)
             if other is not entry:
-                raise PluginError(f"{entry.what} clashes with {other.what}: one of the two must choose another name")
+                name = entry.what.partition(" of ")[0]
+                raise PluginError(f"{name} is already taken by {other.owner}: one of the two must choose another name")
         _check_suffixes(taken.values())
         for entry in entries:
             self.entries[entry.kind][entry.name] = entry
