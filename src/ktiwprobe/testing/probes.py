@@ -47,9 +47,7 @@ def probe_checks(
     """Each check and what came of it."""
     registry = registry or build_registry()
     function = registry.load("probes", probe) if isinstance(probe, str) else probe
-    case = ProbeCase(
-        name_of(probe), function, make_case(registry, model or registry.default("models"), options=options)
-    )
+    case = make_case(registry, model or registry.default("models"), options=options)
     yield from run_checks(CHECKS, ProbeCase(name_of(probe), function, case))
 
 
