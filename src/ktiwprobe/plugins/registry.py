@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pluggy
 
 from ktiwprobe.errors import PluginError, UnknownNameError, suggest
 from ktiwprobe.plugins import hookspecs
+
+if TYPE_CHECKING:
+    from ktiwprobe.plugins.protocols import Experiment, Metric, Model, Probe, Task
 
 KINDS = ("tasks", "models", "probes", "metrics", "experiments")
 HOME = "ktiwprobe"  # the distribution whose plugins come first and cannot be deselected
@@ -91,6 +94,24 @@ class Registry:
             return self.entries[kind][name]
         except KeyError:
             raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind]) from None
+
+    @overload
+    def load(self, kind: Literal["tasks"], name: str) -> type[Task]: ...
+
+    @overload
+    def load(self, kind: Literal["models"], name: str) -> type[Model]: ...
+
+    @overload
+    def load(self, kind: Literal["probes"], name: str) -> Probe: ...
+
+    @overload
+    def load(self, kind: Literal["metrics"], name: str) -> Metric | type: ...
+
+    @overload
+    def load(self, kind: Literal["experiments"], name: str) -> type[Experiment]: ...
+
+    @overload
+    def load(self, kind: str, name: str) -> Any: ...
 
     def load(self, kind: str, name: str) -> Any:
         """The object behind a name."""

@@ -12,17 +12,26 @@ from numpy.typing import NDArray
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import UsageError, plugin_errors
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site
+from ktiwprobe.plugins.capabilities import (
+    HasEvalMode,
+    HasModules,
+    HasTrainMode,
+    declared_pooling,
+    in_training,
+    sites_of,
+    supports,
+)
+from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.definitions import check_allowed, check_values, model_name
 from ktiwprobe.probes.guards import check_itself, guard, needs
-from ktiwprobe.signals.pooling import DEFAULT
 from ktiwprobe.signals.signal import Signal, make_signal
 
 OWN = ("alpha", "delta")  # probes that leave the attention to the model
 
 
 def probe(
-    model: Any,
+    model: Model | AttentionModel,
     batches: Iterable[Batch],
     probe: str = "beta",
     *,
@@ -42,25 +51,25 @@ def probe(
 
 
 @contextlib.contextmanager
-def evaluating(model: Any) -> Iterator[None]:
+def evaluating(model: object) -> Iterator[None]:
     """Evaluation mode for a while; every module then returns to the mode it was in."""
-    modules = list(model.modules()) if hasattr(model, "modules") else []
+    modules = list(model.modules()) if supports(model, HasModules) else []
     modes = [module.training for module in modules]
-    was_training = getattr(model, "training", False)
-    if hasattr(model, "eval"):
+    was_training = in_training(model)
+    if supports(model, HasEvalMode):
         model.eval()
     try:
         yield
     finally:
-        if was_training:
+        if was_training and supports(model, HasTrainMode):
             model.train()
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
 
 
-def pooling_of(function: Any) -> list[str]:
+def pooling_of(function: Probe) -> list[str]:
     """How a probe says that the pieces of words become one number."""
-    return list(getattr(function, "pooling", DEFAULT))
+    return list(declared_pooling(function))
 
 
 class Piece(NamedTuple):
@@ -73,10 +82,10 @@ class Piece(NamedTuple):
     sites: tuple[str, ...]
 
 
-def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
+def probe_batch(function: Probe, model: Model | AttentionModel, batch: Batch, probe: str) -> Piece:
     """Probe one batch and check what comes back."""
     with plugin_errors(f"probe {probe!r} of {model_name(model)}"):
-        sites, returned, mask = tuple(getattr(model, "sites", ())), function(model, batch), allowed(model, batch)
+        sites, returned, mask = sites_of(model), function(model, batch), allowed(model, batch)
     mask = check_allowed(mask, batch, len(sites))
     # One number for all sites at once exists only where every one of them can be forced.
     jointly_forced = probe not in OWN and getattr(returned, "ndim", 0) == 3

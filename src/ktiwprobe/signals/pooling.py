@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ktiwprobe.corpus.ragged import Ragged, number_words
 from ktiwprobe.errors import ContractError, CorpusError, UnknownNameError
+from ktiwprobe.plugins.capabilities import declared_pooling
 from ktiwprobe.signals.signal import Signal, make_signal
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 LEVELS = ("token", "word")
-DEFAULT = ("max", "mean")  # of a probe that says nothing: sensible wherever higher means more
+DEFAULT = declared_pooling.default  # of a probe that says nothing: sensible wherever higher means more
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from ktiwprobe.corpus.batch import Batch
+from ktiwprobe.plugins.capabilities import HasModules, HasParameters, supports
+from ktiwprobe.plugins.protocols import Probe
 from ktiwprobe.plugins.registry import Entry, Owner, Registry, build_registry
 from ktiwprobe.probes.probing import probe as run_probe
 from ktiwprobe.signals.pooling import check_pooling
@@ -23,7 +25,7 @@ class ProbeCase:
     """A probe under test on a small trained model."""
 
     name: str
-    function: Any
+    function: Probe
     case: Case
 
     def signal(self, *batches: Batch) -> Signal:
@@ -80,16 +82,15 @@ def probe_leaves_no_trace(case: ProbeCase) -> None:
             raise Failed(f"it leaves {what} changed: put the model back as it was")
 
 
-def _switches(model: Any) -> dict[str, Any]:
+def _switches(model: object) -> dict[str, Any]:
     """What a probe may turn in a model and must turn back."""
-    parameters = list(model.parameters()) if hasattr(model, "parameters") else []
+    parameters = list(model.parameters()) if supports(model, HasParameters) else []
+    modules = list(model.modules()) if supports(model, HasModules) else []
     return {
-        "the training mode of the model": [m.training for m in model.modules()] if hasattr(model, "modules") else [],
+        "the training mode of the model": [m.training for m in modules],
         "requires_grad of its parameters": [p.requires_grad for p in parameters],
         "the gradients of its parameters": [p.grad is not None for p in parameters],
-        "a hook on one of its modules": [len(m._forward_hooks) for m in model.modules()]
-        if hasattr(model, "modules")
-        else [],
+        "a hook on one of its modules": [len(m._forward_hooks) for m in modules],
     }
 
 

@@ -17,6 +17,7 @@ from ktiwprobe.compare.specs import Spec, read_spec
 from ktiwprobe.corpus import cooccurrence
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
+from ktiwprobe.plugins.capabilities import bounds_of, label_of, lower_is_better
 from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS
 from ktiwprobe.runs.run import Run, find_run
 from ktiwprobe.signals.signal import Signal
@@ -88,7 +89,7 @@ def heatmap(request: Request) -> plots.Figure:
 
 def curves(request: Request) -> plots.Figure:
     """Agreement with u over training, beside performance, and how ξ is found from them."""
-    finder, name = request.finder, getattr(request.rule, "label", request.metric)
+    finder, name = request.finder, label_of(request.rule) or request.metric
     texts = request.v or _there(request, COURSES)
     run = _named_run(request, [request.u, *texts])
     (u,) = finder.signals(replace(_of_run(request.spec(request.u), run), step=request.at))
@@ -133,7 +134,7 @@ def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list
     values = {step: found.value for step, found in sums.items() if found.value is not None}
     if not values:
         raise UsageError(f"{request.metric} of {u.name} and {text} is undefined at every step: choose another metric")
-    bounds = getattr(request.rule, "bounds", None)
+    bounds = bounds_of(request.rule)
     around = {step: ends for step in values if (ends := interval([sums[step]], bounds=bounds)) is not None}
     return plots.Course(text, values, around), [s.baseline for s in sums.values() if s.baseline is not None]
 
@@ -141,7 +142,7 @@ def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list
 def _hat(request: Request) -> dict[int, tuple[float, float]]:
     """A(α, α̂(τ)) and p̂(τ), which ξ is read from; empty where there is one seed only."""
     finder = request.finder
-    if not finder.others() or getattr(request.rule, "lower_is_better", False):
+    if not finder.others() or lower_is_better(request.rule):
         return {}
     return finder.curve(finder.first(), finder.others(), request.rule, "accuracy")
 
