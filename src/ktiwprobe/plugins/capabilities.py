@@ -97,13 +97,13 @@ class ListsSites(Protocol):
 
 
 sites_of: Value[tuple[str, ...]] = Value(
-    "sites", (), "names of several attentions: alpha is then (B, S, T, L), and users write `alpha[h1]`", tuple
+    "sites", (), "Names of several attentions: alpha is then (B, S, T, L), and users write `alpha[h1]`.", tuple
 )
 has_sinks: Value[bool] = Value(
     "sinks",
     False,
-    "lets rows of alpha sum to less than 1, the rest being weight on no input (an attention sink); without it such a "
-    "row is an error",
+    "True lets rows of alpha sum to less than 1, the rest being weight on no input (an attention sink); otherwise such "
+    "a row is an error.",
 )
 
 
@@ -121,7 +121,7 @@ class SupportsBeta(Protocol):
 
 @runtime_checkable
 class SupportsDelta(Protocol):
-    """d log p(y_t) / d gate_l, (B, T, L): used instead of one backward pass for each output."""
+    """The derivative d log p(y_t) / d gate_l, (B, T, L): used instead of one backward pass for each output."""
 
     def delta(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor: ...
 
@@ -149,8 +149,8 @@ class Translates(Protocol):
 version_of: Value[int] = Value(
     "version",
     1,
-    "counted up when the meaning of the model's `beta` or `delta`, or of the probe, changes, so that stored signals "
-    "are computed anew",
+    "Counted up when `beta` or `delta` of the model, or the probe, changes its meaning: signals stored under another "
+    "version are computed anew.",
 )
 
 
@@ -190,7 +190,7 @@ class Trains(HasParameters, HasLoss, Protocol):
 
 @runtime_checkable
 class TrainsUnderAttention(Protocol):
-    """`--attention uniform`: training and evaluation pass the attention on as `attend`."""
+    """Needed for `--attention uniform`: training and evaluation pass the attention on as `attend`."""
 
     def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor: ...
 
@@ -199,7 +199,7 @@ class TrainsUnderAttention(Protocol):
 
 @runtime_checkable
 class HasAttentionParameters(Protocol):
-    """`--attention frozen-beta`, which trains only these: those that say where to look and leave beta as it is."""
+    """What `--attention frozen-beta` trains: only the parameters that say where to look and leave beta as it is."""
 
     def attention_parameters(self) -> Iterable[nn.Parameter]: ...
 
@@ -218,13 +218,17 @@ class WarmStarts(Protocol):
     def warm_start(self, corpus: Corpus, options: Any) -> None: ...
 
 
-default_task: Value[str | None] = Value("default_task", None, "the task where `train` and `check` are given none")
-training_defaults: Value[Mapping[str, Any]] = Value(
-    "training_defaults", {}, "train options (steps, epochs, batch, ...) used where the user gives none"
+default_task: Value[str | None] = Value(
+    "default_task", None, "The task of `train` and `check` where the user names none."
 )
-has_own_schedule: Value[bool] = Value("own_schedule", False, "its `training_defaults` win over a task's")
+training_defaults: Value[Mapping[str, Any]] = Value(
+    "training_defaults", {}, "Train options (steps, epochs, batch, ...) used where the user gives none."
+)
+has_own_schedule: Value[bool] = Value("own_schedule", False, "True lets its `training_defaults` win over a task's.")
 best_by: Value[str] = Value(
-    "best_by", "accuracy", "how the checkpoint `best` is chosen: also by lowest `loss` or `perplexity`"
+    "best_by",
+    "accuracy",
+    "Measure by which the checkpoint `best` is chosen: highest `accuracy`, lowest `loss` or `perplexity`.",
 )
 
 
@@ -273,7 +277,7 @@ class HasStateDict(Protocol):
     def state_dict(self) -> Mapping[str, Tensor]: ...
 
 
-in_training: Value[bool] = Value("training", False, "read to put the mode back after something was measured")
+in_training: Value[bool] = Value("training", False, "Read to put the mode back after something was measured.")
 
 
 # models: required for training, optional for `Recorder`
@@ -318,29 +322,31 @@ class HasPeaks(Protocol):
 
 
 training_for: Value[Mapping[str, Mapping[str, Any]]] = Value(
-    "training_for", {}, "train options for single models, by name: they win over all `training_defaults`"
+    "training_for", {}, "Train options for single models, by name: they win over all `training_defaults`."
 )
 declared_pooling: Value[tuple[str, str]] = Value(
     "pooling",
     ("max", "mean"),
-    "how the pieces of an input word, then of an output word, become one number with `--level word`: each is `sum`, "
-    "`mean`, `max` or `joint` (of log-odds)",
+    "How the pieces of an input word, then of an output word, become one number with `--level word`: each is `sum`, "
+    "`mean`, `max` or `joint` (of log-odds).",
 )
 uses_of: Value[tuple[str, ...]] = Value(
-    "uses", ("attend", "gate"), "arguments of `trace` that the probe relies on: the model is checked for these first"
+    "uses", ("attend", "gate"), "Arguments of `trace` that the probe relies on: the model is checked for these first."
 )
-lower_is_better: Value[bool] = Value("lower_is_better", False, "`@max` takes the lowest value, and there is no xi")
+lower_is_better: Value[bool] = Value(
+    "lower_is_better", False, "True for an error rate: `@max` then takes the lowest value, and no ξ is computed."
+)
 bounds_of: Value[tuple[float, float] | None] = Value(
-    "bounds", None, "lowest and highest value: where all resamples agree, the interval is then Wilson's, not a point"
+    "bounds", None, "Lowest and highest value: where all resamples agree, the interval is then Wilson's, not a point."
 )
-label_of: Value[str | None] = Value("label", None, "its name in figures, instead of the registered one")
+label_of: Value[str | None] = Value("label", None, "Its name in figures, instead of the registered one.")
 taken_by: Value[tuple[str, ...]] = Value(
-    "takes", ("seeds", "steps"), "which of `seeds`, `steps` and `task` users may choose"
+    "takes", ("seeds", "steps"), "Which of `seeds`, `steps` and `task` users may choose."
 )
 seeds_by_task: Value[Mapping[str, Sequence[int]]] = Value(
-    "seeds_of", {}, "the usual seeds for some tasks, by name, where they are not `seeds`"
+    "seeds_of", {}, "The usual seeds for some tasks, by name, where they are not `seeds`."
 )
-options_class: Value[type | None] = Value("Options", None, "a frozen dataclass of what users may set")
+options_class: Value[type | None] = Value("Options", None, "A frozen dataclass of what users may set.")
 
 
 OF_MODELS = (

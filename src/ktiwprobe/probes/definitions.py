@@ -18,14 +18,7 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform, unwrapped
 from ktiwprobe.models.scoring import log_odds as log_odds
-from ktiwprobe.plugins.capabilities import (
-    SupportsBeta,
-    SupportsDelta,
-    SupportsEncode,
-    has_sinks,
-    sites_of,
-    supports,
-)
+from ktiwprobe.plugins.capabilities import SupportsBeta, SupportsDelta, SupportsEncode, has_sinks, sites_of, supports
 from ktiwprobe.plugins.protocols import AttentionModel
 
 P = TypeVar("P", bound=Callable[..., Tensor])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from ktiwprobe.probes.definitions import TOLERANCE, check_allowed, log_odds
 from ktiwprobe.runs.recipe import DEFAULT_TASK
 from ktiwprobe.testing.outcome import Failed, Skipped
 
+M = TypeVar("M")
 CLOSE = 1e-4
 SENTENCES = 5
 LONGEST = 24
@@ -136,7 +137,7 @@ class Case:
             raise Failed(f"{advice} (difference {gap:.2g})")
 
 
-def make_case(registry: Registry, model: Any, *, task: str | None = None, options: Any = None) -> Case:
+def make_case(registry: Registry, model: str | type, *, task: str | None = None, options: Any = None) -> Case:
     """The case of a model class (or a registered name) on small sentences of `task` (default: the model's own)."""
     model_class = registry.load("models", model) if isinstance(model, str) else model
     task_class = registry.load("tasks", task or default_task(model_class) or DEFAULT_TASK)
@@ -163,9 +164,11 @@ def few_sentences(split: Split, kind: str) -> Split:
     return Split(Ragged.of(xs), Ragged.of(ys))
 
 
-def in_evaluation(model: Any) -> Any:
+def in_evaluation(model: M) -> M:
     """The model, switched to evaluation mode."""
-    return model.eval() if supports(model, HasEvalMode) else model
+    if supports(model, HasEvalMode):
+        model.eval()
+    return model
 
 
 def cells(model: object, batch: Batch, *, every: bool = False) -> Tensor:

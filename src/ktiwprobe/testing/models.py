@@ -29,14 +29,16 @@ from ktiwprobe.testing.device import Mixed, run_elsewhere
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
 
 
-def check_model(model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None) -> None:
+def check_model(
+    model: str | type, *, task: str | None = None, options: Any = None, registry: Registry | None = None
+) -> None:
     """Hold a model class (or a registered name) to the contract; raises one error that lists every failure."""
     name = model if isinstance(model, str) else model.__name__
     raise_failures(f"model {name}", model_checks(model, task=task, options=options, registry=registry))
 
 
 def model_checks(
-    model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None
+    model: str | type, *, task: str | None = None, options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it; small sentences of `task` (default: the model's own) are tried."""
     yield from run_checks(CHECKS, make_case(registry or build_registry(), model, task=task, options=options))

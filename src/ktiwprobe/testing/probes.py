@@ -36,14 +36,14 @@ class ProbeCase:
 
 
 def check_probe(
-    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
+    probe: Any, *, model: str | type = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
 ) -> None:
     """Hold a probe function (or a registered name) to the contract, on a model class (or a registered name)."""
     raise_failures(f"probe {name_of(probe)}", probe_checks(probe, model=model, options=options, registry=registry))
 
 
 def probe_checks(
-    probe: Any, *, model: Any = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
+    probe: Any, *, model: str | type = "lstm-seq2seq", options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it."""
     registry = registry or build_registry()
