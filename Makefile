@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench models clean
+.PHONY: help demo test test-slow lint bench models members clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ bench: $(STAMP) ## speed and memory, as ratios from one run
 
 models: $(STAMP) ## which Hugging Face types can be probed: checks all and writes docs/models.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.models
+
+members: $(STAMP) ## the tables of optional members in docs/plugins.md, from capabilities.py
+	$(BIN)/python -m benchmarks.members
 
 clean: ## remove what make made
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

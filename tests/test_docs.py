@@ -5,12 +5,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from benchmarks.members import page_of
 from click.testing import CliRunner
 
-from ktiwprobe import build_registry
+from ktiwprobe import AttentionModel, Model, Task, build_registry
 from ktiwprobe.cli import COMMANDS, main
 from ktiwprobe.compare.linking import METHODS
 from ktiwprobe.experiments import reproduce
+from ktiwprobe.plugins.capabilities import members
 from ktiwprobe.plugins.hookspecs import PROJECT
 from ktiwprobe.plugins.registry import KINDS
 from ktiwprobe.runs.run import find_runs
@@ -70,18 +72,13 @@ def test_plugins_page(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plugins_page_has_everything() -> None:
-    """Every hook, optional member and environment variable is on the page."""
+    """Every hook, required member and environment variable is on the page, and its tables are those of the code."""
     text = page("plugins.md")
-    members = (
-        "sites allowed attention_parameters beta delta encode prepare fit state load_state evaluate loss optimiser"
-    )
+    assert page_of(text) == text, "run `make members`"
+    required = (*members(Model), *members(AttentionModel), *members(Task))
     variables = ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_STRICT_PLUGINS", "KTIWPROBE_RUNS")
-    for word in (
-        *members.split(),
-        *variables,
-        *(f"register_{kind.replace('-', '_')}" for kind in KINDS),
-        f"entry-points.{PROJECT}",
-    ):
+    hooks = [f"register_{kind.replace('-', '_')}" for kind in KINDS]
+    for word in (*required, *variables, *hooks, f"entry-points.{PROJECT}"):
         assert word in text, word
 
 

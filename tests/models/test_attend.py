@@ -1,5 +1,7 @@
 """Attentions one can choose: laws of uniform, one-hot, `choose` and `Under`."""
 
+import copy
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from torch import Tensor
 
 import tiny
 from ktiwprobe import Batch, Corpus, Split, Trace
-from ktiwprobe.models.attend import Under, allowed, choose, one_hot, uniform
+from ktiwprobe.models.attend import Under, allowed, choose, one_hot, uniform, unwrapped
 
 
 @pytest.fixture
@@ -149,6 +151,22 @@ def test_everything_else_is_the_models_own(model: tiny.TinyModel) -> None:
     assert under.sites == model.sites
     assert list(under.parameters()) == list(model.parameters())
     assert not hasattr(under, "no_such_thing")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda under: pickle.loads(pickle.dumps(under))])
+def test_a_model_under_an_attention_can_be_copied(copied: Any, model: tiny.TinyModel, batch: Batch) -> None:
+    """A copy is under the same attention and gives the same numbers; a deep one has weights of its own."""
+    under = Under(model, uniform)
+    other = copied(under)
+    assert isinstance(other, Under)
+    assert unwrapped(other) is not other
+    assert (unwrapped(other) is model) == (copied is copy.copy)
+    assert torch.equal(other.trace(batch).logits, under.trace(batch).logits)
+
+
+def test_unwrapped_is_the_model_itself(model: tiny.TinyModel) -> None:
+    """What stands under an attention, and a model by itself, are the model."""
+    assert unwrapped(Under(model, uniform)) is unwrapped(model) is model
 
 
 def test_a_fast_delta_is_told_the_attention(batch: Batch) -> None:

@@ -18,6 +18,7 @@ from ktiwprobe import Run, Signal
 from ktiwprobe.claims.measures import Points
 from ktiwprobe.compare.agreement import Sums, add_up, interval, mean_curve, xi
 from ktiwprobe.experiments import Context
+from ktiwprobe.plugins.capabilities import bounds_of
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.performance import Performance
 from ktiwprobe_paper.experiments.published import CHANCE, STAR
@@ -89,7 +90,7 @@ class Comparison:
         row = Row()
         for name, curves in pairs.items():
             peaks = [_peak(curve) for curve in curves]
-            ci = interval(list(curves[0].values()), bounds=getattr(self.how.rule, "bounds", None))
+            ci = interval(list(curves[0].values()), bounds=bounds_of(self.how.rule))
             row.cells[f"A({name})"] = Cell(100 * peaks[0], _scaled(ci, 100), [100 * peak for peak in _distinct(curves)])
             row.cells[f"ξ({name})"] = self._xi(peaks, contexts, ci)
             row.curves[f"A({name})"] = {step: sums.value or 0.0 for step, sums in curves[0].items()}

@@ -12,6 +12,7 @@ from ktiwprobe import Corpus, Split
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import Panel, matrices
+from ktiwprobe.plugins.options import options_of
 from ktiwprobe_paper.ibm1 import count_table, training_split
 
 Floats = NDArray[np.float64]
@@ -104,7 +105,7 @@ BLIND = ("permutations (Fig. 4)", "mixture (Fig. 8)")
 
 def _case(context: Context, task: str, options: Mapping[str, Any]) -> Case:
     owner = context.registry.load("tasks", task)
-    corpus = owner().load(owner.Options(**options))
+    corpus = owner().load(options_of(owner)(**options))
     split = sample(corpus, SAMPLES)
     sizes = corpus.source_size, corpus.target_size
     return Case(corpus, split, by_definition(split, *sizes), count_table(split, *sizes).toarray())

@@ -17,6 +17,7 @@ from torch import Tensor
 from ktiwprobe.claims.measures import median
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
+from ktiwprobe.plugins.options import options_of
 from ktiwprobe_paper.experiments.counts import sample
 from ktiwprobe_paper.ibm1 import bags, count_table
 
@@ -95,7 +96,7 @@ class InitialGradient:
 def make_problem(context: Context) -> Problem:
     """Bags of words of a sample of the training split."""
     owner = context.registry.load("tasks", context.task or "toy-translation")
-    corpus = owner().load(owner.Options())
+    corpus = owner().load(options_of(owner)())
     split = sample(corpus, 200 if context.small else SENTENCES)
     I, O = corpus.source_size, corpus.target_size  # noqa: E741
     inputs = bags(split.x, I).toarray() / split.x.lengths[:, None]

@@ -11,6 +11,7 @@ from ktiwprobe import Run
 from ktiwprobe.claims.measures import Points, accuracy, learned_at, lines, median, peak_is_gold, share
 from ktiwprobe.experiments import Context, Result
 from ktiwprobe.plots import trials
+from ktiwprobe.plugins.options import options_of
 from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.copying import MODEL, conditions
 from ktiwprobe_paper.experiments.copying import STEPS as COPYING_STEPS
@@ -115,7 +116,7 @@ def _difference_of_tables(context: Context) -> float:
     tables = []
     for task in ("copy", "permute"):
         owner = context.registry.load("tasks", task)
-        corpus = owner().load(owner.Options(**control(context.small)))
+        corpus = owner().load(options_of(owner)(**control(context.small)))
         split = sample(corpus, SAMPLES)
         tables.append(count_table(split, corpus.source_size, corpus.target_size).toarray())
     return float(np.abs(tables[0] - tables[1]).max())

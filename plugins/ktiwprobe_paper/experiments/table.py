@@ -10,6 +10,7 @@ from ktiwprobe import Corpus, option
 from ktiwprobe.compare.agreement import make_metric
 from ktiwprobe.errors import OptionError
 from ktiwprobe.experiments import Context, Result
+from ktiwprobe.plugins.capabilities import NeedsData, supports
 from ktiwprobe.training.sweep import Job
 from ktiwprobe_paper.experiments.comparison import Comparison, How, Runs
 from ktiwprobe_paper.experiments.published import LEARNED, UNIFORM
@@ -80,8 +81,9 @@ def make_plan(context: Context, label: str) -> Plan:
     jobs = make_jobs(context, task, corpus.kind, values)
     most = [steps for steps in (options.max_steps, SMALL_STEPS if context.small else None) if steps]
     cut_jobs, last, published = cut_at(min(most, default=None), jobs, corpus, context)
-    needs = getattr(context.registry.load("tasks", task)(), "needs", None)
-    return Plan(label, corpus.kind, cut_jobs, last, published[MODELS[corpus.kind]] or 0, needs().note if needs else "")
+    owner = context.registry.load("tasks", task)()
+    note = owner.needs().note if supports(owner, NeedsData) else ""
+    return Plan(label, corpus.kind, cut_jobs, last, published[MODELS[corpus.kind]] or 0, note)
 
 
 def make_jobs(context: Context, task: str, kind: str, values: dict[str, Any]) -> dict[str, list[Job]]:

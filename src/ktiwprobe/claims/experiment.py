@@ -13,12 +13,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ktiwprobe.compare.agreement import Agreement
 from ktiwprobe.compare.finder import agree
 from ktiwprobe.errors import KtiwprobeError, UnknownNameError, UsageError
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.capabilities import seeds_by_task, taken_by
 from ktiwprobe.plugins.options import NoOptions, fill, options_of
 from ktiwprobe.plugins.protocols import Experiment
 from ktiwprobe.plugins.registry import Registry, build_registry
@@ -29,6 +30,9 @@ from ktiwprobe.training.engines import Engine, cores, make_engine
 from ktiwprobe.training.sweep import Job, parse_seeds, sweep
 from ktiwprobe.views import html
 from ktiwprobe.views.tables import Table
+
+if TYPE_CHECKING:
+    from ktiwprobe.views.plots import Figure
 
 Scale = Literal["paper", "small"]
 Row = Mapping[str, Any]
@@ -49,7 +53,7 @@ class Result:
     holds: bool | None  # whether the claim was seen; None where the data cannot tell
     table: Sequence[Row]  # ours beside the paper's
     curves: Sequence[Row] = ()  # every point of every curve, a line each
-    figures: Mapping[str, Any] = field(default_factory=dict)  # Figures of plots.py, by the name of their file
+    figures: Mapping[str, Figure] = field(default_factory=dict)  # by the name of their file
     notes: Sequence[str] = ()  # what a reader must know to judge the table
     details: Sequence[Row] = ()  # the table again, a line a cell, with what is too wide for it
     digits: int = 3  # after the point, where tables are shown to people
@@ -159,7 +163,7 @@ def reproduce(
     if scale not in get_args(Scale):
         raise UnknownNameError("scale", scale, get_args(Scale))
     registry = registry or build_registry()
-    experiment: Experiment = registry.load("experiments", name)()
+    experiment = registry.load("experiments", name)()
     wishes, own = _wishes(experiment, name, {"seeds": seeds, "steps": steps, "task": task}, options or {})
     usual = _usual_seeds(experiment, scale, task)
     chosen = _seeds(wishes["seeds"], usual)
@@ -191,7 +195,7 @@ def _wishes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What every experiment may be asked, and what this one alone; its own options may be called like the former."""
     known = {field.name for field in fields(options_of(experiment))}
-    takes = getattr(experiment, "takes", ("seeds", "steps"))
+    takes = taken_by(experiment)
     own = dict(options) | {key: value for key, value in wishes.items() if key in known and value is not None}
     left = {key: None if key in known else value for key, value in wishes.items()}
     for key, value in left.items():
@@ -201,8 +205,9 @@ def _wishes(
 
 
 def _usual_seeds(experiment: Experiment, scale: str, task: str | None) -> Sequence[int]:
-    of_task: Mapping[str, Sequence[int]] = getattr(experiment, "seeds_of", {})
-    return of_task.get(task or "", experiment.seeds) if scale == "paper" else experiment.small_seeds
+    if scale != "paper":
+        return experiment.small_seeds
+    return seeds_by_task(experiment).get(task or "", experiment.seeds)
 
 
 def _seeds(wish: str | Sequence[int] | None, usual: Sequence[int]) -> tuple[int, ...]:

@@ -46,12 +46,13 @@ def command(tasks: tuple[str, ...], fetch: bool, as_json: bool) -> None:
 def _needs(registry: Registry, tasks: tuple[str, ...]) -> dict[str, DataNeeds]:
     """What each task needs; of all tasks those that need something."""
     from ktiwprobe.errors import UsageError
+    from ktiwprobe.plugins.capabilities import NeedsData, supports
 
     found = {}
     for name in tasks or registry.names("tasks"):
-        task = registry.load("tasks", name)
-        if hasattr(task, "needs"):
-            found[name] = task().needs()
+        task = registry.load("tasks", name)()
+        if supports(task, NeedsData):
+            found[name] = task.needs()
         elif tasks:
             raise UsageError(f"task {name!r} needs no data set: it is generated, or told by its options where to read")
     return found

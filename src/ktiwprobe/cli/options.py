@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ktiwprobe.errors import UnknownNameError
+from ktiwprobe.plugins.capabilities import training_defaults
 from ktiwprobe.plugins.options import options_of
 from ktiwprobe.plugins.registry import KINDS, Registry
 
@@ -30,7 +31,7 @@ def describe_options(registry: Registry, name: str) -> list[dict[str, Any]]:
         if kind == "models":
             from ktiwprobe.runs.recipe import TrainOptions
 
-            rows += _fields(TrainOptions, "train.", getattr(target, "training_defaults", {}))
+            rows += _fields(TrainOptions, "train.", training_defaults(target))
     return rows
 
 

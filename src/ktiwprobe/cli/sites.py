@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktiwprobe.errors import KtiwprobeError, UsageError
+from ktiwprobe.plugins.capabilities import ListsSites, supports
 from ktiwprobe.plugins.options import fill, options_of, sort_into_spaces
 from ktiwprobe.plugins.registry import Registry
 
@@ -19,7 +20,7 @@ def find_sites(registry: Registry, values: Mapping[str, Any]) -> list[dict[str, 
     problems: dict[str, str] = {}  # the sentence of each model that they do not suit
     for name in registry.names("models"):
         model = registry.load("models", name)
-        if not hasattr(model, "list_sites"):
+        if not supports(model, ListsSites):
             continue
         try:
             given = sort_into_spaces(values, {"model": options_of(model)})["model"]

@@ -19,6 +19,7 @@ from ktiwprobe.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from ktiwprobe.plugins.quantities import Role
     from ktiwprobe.plugins.registry import Registry
     from ktiwprobe.runs.run import Run
 
@@ -94,7 +95,7 @@ def _advice(run: Run, runs: str | None, registry: Registry) -> str:
     """What to type next: attention (of a classifier saliency) against knowledge, or what this kind of run shows."""
     kinds = ((name, kind) for name, kind in registry.run_kinds().items() if kind.attention == run.attention)
     suffix, kind = next(kinds, (None, None))
-    looking = "saliency" if kind is None and run.record["kind"] == "classification" else "attention"
+    looking: Role = "saliency" if kind is None and run.record["kind"] == "classification" else "attention"
     u = registry.probes_of(looking)[0]
     v = registry.probes_of(kind.shows[0] if kind else "knowledge")[0] + (f"-{suffix}" if suffix else "")
     where = f" --runs {shlex.quote(runs)}" if runs else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from ktiwprobe.compare import caveats, metrics
 from ktiwprobe.compare.caveats import Caveat
 from ktiwprobe.errors import ContractError, UsageError
+from ktiwprobe.plugins.capabilities import HasPeaks, bounds_of, lower_is_better, name_of, supports
 from ktiwprobe.signals.signal import Signal
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ktiwprobe.plugins.protocols import Metric
     from ktiwprobe.plugins.registry import Registry
 
 Floats = NDArray[np.float64]
@@ -93,14 +95,13 @@ class Sums:
         return _divide(self.expected_top, self.expected_bottom)
 
 
-def add_up(u: Signal, v: Signal, metric: Callable[..., Any]) -> Sums:
+def add_up(u: Signal, v: Signal, metric: Metric) -> Sums:
     """The metric on every row of u and v, summed by sentence, over the cells that both have.
 
     A row is skipped where the metric is undefined, where u or v is -inf throughout, which says nothing, and where the
     two have no cell in common.
     """
     u, v, cells = common_cells(u.one_site(), v.one_site())
-    seen = getattr(metric, "peaks_of", None)  # the values whose highest the metric takes, where they are not u's own
     sums, expected, rows, ties = np.zeros((2, len(u))), np.zeros(2), 0, 0
     for (numbers, a), (_, b) in zip(u.by_length(), v.by_length(), strict=True):
         pairs = as_pairs(metric(a, b), len(a), metric)
@@ -113,7 +114,7 @@ def add_up(u: Signal, v: Signal, metric: Callable[..., Any]) -> Sums:
         chance = as_pairs(metrics.expected(metric, a, b), len(a), metric)
         expected += chance[_known(chance)].sum(0)
         rows += len(a)
-        ties += _shared_peaks(a if seen is None else seen(a))
+        ties += _shared_peaks(metric.peaks_of(a) if supports(metric, HasPeaks) else a)
     return Sums(sums[0], sums[1], expected[0], expected[1], rows, len(u.lengths) - rows, ties, cells)
 
 
@@ -165,12 +166,12 @@ def _shared_peaks(rows: NDArray[np.float32]) -> int:
     return int(np.count_nonzero(np.count_nonzero(peaks, axis=1) > 1))
 
 
-def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Callable[..., Any], name: str) -> tuple[Agreement, int]:
+def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Metric, name: str) -> tuple[Agreement, int]:
     """The agreement of the best of several pairs (the checkpoints of @max), and which one that is.
 
     With several pairs the interval takes the best inside each resample, so that choosing is part of what it covers.
     """
-    lower = bool(getattr(metric, "lower_is_better", False))
+    lower = lower_is_better(metric)
     pairs = [(u.one_site(), v.one_site()) for u, v in pairs]
     sums = [add_up(u, v, metric) for u, v in pairs]
     scored = [(-s.value if lower else s.value, -i) for i, s in enumerate(sums) if s.value is not None]
@@ -184,7 +185,7 @@ def measure(pairs: Sequence[tuple[Signal, Signal]], metric: Callable[..., Any], 
         v=v.name,
         value=chosen.value,
         baseline=chosen.baseline,
-        ci=interval(sums, lower=lower, bounds=getattr(metric, "bounds", None)),
+        ci=interval(sums, lower=lower, bounds=bounds_of(metric)),
         rows=chosen.rows,
         skipped=chosen.skipped,
         ties=chosen.ties,
@@ -291,16 +292,15 @@ def mean_curve(curves: Sequence[Mapping[int, tuple[float | None, float]]]) -> di
     return means
 
 
-def as_pairs(values: Any, count: int, metric: Callable[..., Any]) -> Floats:
+def as_pairs(values: Any, count: int, metric: Metric) -> Floats:
     """A metric's return as (N, 2): what is added up, and what it is divided by."""
     array = np.asarray(values, float)
     if array.shape == (count,):
         return np.stack([array, np.where(np.isnan(array), np.nan, 1.0)], 1)
     if array.shape == (count, 2):
         return array
-    name = getattr(metric, "__name__", type(metric).__name__)
     raise ContractError(
-        f"metric {name} returned shape {array.shape} for {count} rows: it must be ({count},) or ({count}, 2)"
+        f"metric {name_of(metric)} returned shape {array.shape} for {count} rows: it must be ({count},) or ({count}, 2)"
     )
 
 
@@ -308,13 +308,13 @@ def _divide(top: float, bottom: float) -> float | None:
     return float(top / bottom) if bottom else None
 
 
-def load_metric(registry: Registry, text: str | None = None) -> tuple[Callable[..., Any], str]:
+def load_metric(registry: Registry, text: str | None = None) -> tuple[Metric, str]:
     """The metric that `name` or `name:k=3,share=0.1` means, and its text; by default the registry's default."""
     text = text or registry.default("metrics")
     return make_metric(registry.load("metrics", text.partition(":")[0]), text), text
 
 
-def make_metric(target: Any, text: str) -> Callable[..., Any]:
+def make_metric(target: Metric | type, text: str) -> Metric:
     """The metric that `name:k=3,share=0.1` means, given what is registered under the name."""
     from ktiwprobe.plugins.options import fill, parse_pairs
 
@@ -324,4 +324,4 @@ def make_metric(target: Any, text: str) -> Callable[..., Any]:
         return fill(target, given, space=name)  # type: ignore[return-value]
     if given:
         raise UsageError(f"metric {name!r} takes no options")
-    return target() if isinstance(target, type) else target  # type: ignore[no-any-return]
+    return target() if isinstance(target, type) else target

@@ -13,6 +13,7 @@ from ktiwprobe.compare.specs import Spec as Spec
 from ktiwprobe.compare.specs import read_spec as read_spec
 from ktiwprobe.errors import RunError, SpecError
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.capabilities import FitsItself, lower_is_better, supports
 from ktiwprobe.plugins.registry import HAT, Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.performance import Performance
@@ -216,7 +217,7 @@ class Finder(Groups):
     def _fits_itself(self, run: Run) -> bool:
         """Whether the model counts instead of learning by steps: its first checkpoint is already trained."""
         model = self.registry.entries["models"].get(run.record["model"])
-        return not run.recorded and model is not None and hasattr(model.load(), "fit")
+        return not run.recorded and model is not None and supports(model.load(), FitsItself)
 
     def in_context(self, result: Agreement, rule: Rule) -> Agreement:
         """The same result with ξ and ξ*, where the group has the runs for them and only its runs were compared."""
@@ -229,7 +230,7 @@ class Finder(Groups):
         except (SpecError, RunError):
             return result
         result = replace(result, performance=measure, xi_star=star)
-        if not self.others() or result.value is None or getattr(rule, "lower_is_better", False):
+        if not self.others() or result.value is None or lower_is_better(rule):
             return result
         curve = self.curve(self.first(), self.others(), rule, measure)
         if not curve:  # the other seeds have no step in common at which both were measured

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ktiwprobe.errors import OptionError
+from ktiwprobe.plugins.capabilities import HasExpectation, supports
 
 Rows = NDArray[np.floating]  # (N, L), L >= 1, free of NaN and +inf; -inf is legal
 Values = NDArray[np.float64]  # (N,), or (N, 2) numerators and denominators; NaN where undefined
@@ -181,9 +182,8 @@ def expected(metric: Callable[[Rows, Rows], Any], u: Rows, v: Rows, *, seed: int
 
     Otherwise, as for a plugin's plain function, the average over `draws` seeded shuffles. (N,) or (N, 2)
     """
-    exact: Callable[[Rows, Rows], Values] | None = getattr(metric, "expected", None)
-    if exact is not None:
-        return exact(u, v)
+    if supports(metric, HasExpectation):
+        return metric.expected(u, v)
     shuffle = np.random.default_rng(seed).permuted
     return np.asarray(np.mean([metric(u, shuffle(v, axis=1)) for _ in range(draws)], axis=0, dtype=np.float64))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ktiwprobe.errors import OptionError, suggest
+from ktiwprobe.plugins.capabilities import options_class
 
 T = TypeVar("T")
 Values = dict[str, Any]
@@ -31,9 +32,9 @@ def option(default: T, *, low: float | None = None, high: float | None = None, h
     return dataclasses.field(default=default, metadata={"low": low, "high": high, "help": help})
 
 
-def options_of(owner: Any) -> type:
-    """The options class of a task or model class."""
-    return getattr(owner, "Options", NoOptions)
+def options_of(owner: object) -> type:
+    """The options class of a task, a model or an experiment."""
+    return options_class(owner) or NoOptions
 
 
 def fill(cls: type[T], values: Mapping[str, Any], *, space: str) -> T:

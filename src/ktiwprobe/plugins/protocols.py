@@ -1,4 +1,4 @@
-"""The shapes of everything that passes between the core and a plugin; no behaviour.
+"""The shapes of everything that passes between the core and a plugin; no behaviour. What is optional: capabilities.py.
 
 B is the batch, S the sites (layers x heads), T the outputs, L the inputs, V the output vocabulary. A classifier is a
 translator with T = 1 and V = 2, so nothing below knows which of the two it serves.
@@ -6,7 +6,7 @@ translator with T = 1 and V = 2, so nothing below knows which of the two it serv
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from torch import Tensor
 
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.corpus.corpus import Corpus
+
+if TYPE_CHECKING:
+    from ktiwprobe.claims.experiment import Context, Result
 
 State = Mapping[str, Tensor]
 
@@ -28,11 +31,7 @@ class Trace:
 
 
 class Task(Protocol):
-    """Something to learn. `training_defaults` suggests train options (steps, epochs, batch ...) that suit it."""
-
-    Options: ClassVar[type]
-    training_defaults: ClassVar[Mapping[str, Any]] = {}
-    training_for: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # the same for one model, by its name
+    """Something to learn."""
 
     def load(self, options: Any) -> Corpus:
         """Read or generate the corpus: the same options, the same corpus."""
@@ -41,9 +40,7 @@ class Task(Protocol):
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that was trained and has word knowledge. Optional members are described in docs/plugins.md."""
-
-    Options: ClassVar[type]
+    """Something that was trained and has word knowledge."""
 
     @classmethod
     def build(cls, corpus: Corpus, options: Any) -> "Model":
@@ -89,10 +86,7 @@ class Experiment(Protocol):
     claim: ClassVar[str]  # a sentence, and where the paper says it
     seeds: ClassVar[Sequence[int]]  # at paper scale, unless the user says otherwise
     small_seeds: ClassVar[Sequence[int]]  # at small scale
-    seeds_of: ClassVar[Mapping[str, Sequence[int]]] = {}  # for other data, by task, where they differ
-    takes: ClassVar[Sequence[str]] = ("seeds", "steps")  # what a user may choose; also task
-    Options: ClassVar[type]  # optional: what a user may choose of this experiment alone, written --name value
 
-    def run(self, context: Any) -> Any:
-        """Train what is needed, measure it, and say what follows: an experiments.Result from an experiments.Context."""
+    def run(self, context: "Context") -> "Result":
+        """Train what is needed, measure it, and say what follows."""
         ...

@@ -11,10 +11,11 @@ Tables, terminal, figures, page, SPECs and checks know no probe by name: they as
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ktiwprobe.errors import ContractError
+from ktiwprobe.plugins.capabilities import declared_pooling, declared_quantity, uses_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Role = Literal["attention", "knowledge", "saliency", ""]
@@ -103,9 +104,9 @@ def quantity(symbol: str, meaning: str, **rest: Any) -> Callable[[F], F]:
 
 def quantity_of(probe: Any, name: str) -> Quantity:
     """The quantity that the probe registered as `name` carries; one that declares none is called by its name."""
-    declared = getattr(probe, "quantity", None)
-    if isinstance(declared, Quantity):
+    declared = declared_quantity(probe)
+    if declared is not None:
         return declared
-    plain = Quantity(name, "values of this probe")
-    older = {key: tuple(getattr(probe, key)) for key in ("pooling", "uses") if hasattr(probe, key)}  # of version 0.1
-    return replace(plain, **older)  # type: ignore[arg-type]
+    pooling: Any = declared_pooling(probe)
+    uses: Any = uses_of(probe)
+    return Quantity(name, "values of this probe", pooling=tuple(pooling), uses=tuple(uses))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pluggy
 
@@ -20,6 +20,9 @@ from ktiwprobe.errors import PluginError, UnknownNameError, UsageError, suggest
 from ktiwprobe.plugins import hookspecs
 from ktiwprobe.plugins.quantities import GOLD, Quantity, Role, quantity_of
 from ktiwprobe.plugins.run_kinds import RunKind
+
+if TYPE_CHECKING:
+    from ktiwprobe.plugins.protocols import Experiment, Metric, Model, Probe, Task
 
 KINDS = ("tasks", "models", "probes", "metrics", "experiments", "run-kinds", "schedules")
 HAT = "hat"  # the suffix that means another seed, whatever is registered
@@ -98,6 +101,24 @@ class Registry:
             return self.entries[kind][name]
         except KeyError:
             raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind]) from None
+
+    @overload
+    def load(self, kind: Literal["tasks"], name: str) -> type[Task]: ...
+
+    @overload
+    def load(self, kind: Literal["models"], name: str) -> type[Model]: ...
+
+    @overload
+    def load(self, kind: Literal["probes"], name: str) -> Probe: ...
+
+    @overload
+    def load(self, kind: Literal["metrics"], name: str) -> Metric | type: ...
+
+    @overload
+    def load(self, kind: Literal["experiments"], name: str) -> type[Experiment]: ...
+
+    @overload
+    def load(self, kind: str, name: str) -> Any: ...
 
     def load(self, kind: str, name: str) -> Any:
         """The object behind a name."""

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
-from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
+from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform, unwrapped
 from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.plugins.capabilities import SupportsBeta, SupportsDelta, SupportsEncode, has_sinks, sites_of, supports
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import Line, Quantity, quantity
 
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
@@ -35,11 +37,12 @@ TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}  # else 1e-4
     needs_attention=False,
 )
 @torch.no_grad()
-def alpha(model: Any, batch: Batch) -> Tensor:
+def alpha(model: object, batch: Batch) -> Tensor:
     """Attention weights (Eq. 1); for a model without attention, beta as a share of its row."""
-    if hasattr(model, "trace"):
-        return model.trace(batch).alpha  # type: ignore[no-any-return]
-    _need(model, "alpha", "trace", "beta")
+    if supports(model, AttentionModel):
+        return model.trace(batch).alpha
+    if not supports(model, SupportsBeta):
+        raise _lacks(model, "alpha", "trace or beta")
     scores, seen = model.beta(batch), allowed(model, batch)
     seen = by_site(seen) if scores.dim() == 4 else seen
     log_p = F.logsigmoid(scores).masked_fill(~seen, -torch.inf)
@@ -61,20 +64,24 @@ def alpha(model: Any, batch: Batch) -> Tensor:
     needs_attention=False,
 )
 @torch.no_grad()
-def beta(model: Any, batch: Batch) -> Tensor:
+def beta(model: object, batch: Batch) -> Tensor:
     """Log-odds of y_t if the model attended to position l only (Eq. 4)."""
-    if hasattr(model, "beta"):
-        return model.beta(batch)  # type: ignore[no-any-return]
+    if supports(model, SupportsBeta):
+        return model.beta(batch)
     return beta_by_definition(model, batch)
 
 
 @torch.no_grad()
-def beta_by_definition(model: Any, batch: Batch) -> Tensor:
+def beta_by_definition(model: object, batch: Batch) -> Tensor:
     """One pass for each input position, all rows attending to it alone; a model with `encode` encodes once."""
-    _need(model, "beta", "trace")
-    once = {"state": model.encode(batch)} if hasattr(model, "encode") else {}
+    model, once = attending(model, "beta"), encoded(model, batch)
     columns = [log_odds(model.trace(batch, attend=only, **once), batch) for only in one_hot(batch)]
     return torch.stack(columns, -1)
+
+
+def encoded(model: object, batch: Batch) -> dict[str, Any]:
+    """Arguments of `trace` for several passes over a batch: its encoding, from a model with `encode`."""
+    return {"state": model.encode(batch)} if supports(model, SupportsEncode) else {}
 
 
 @quantity(
@@ -86,16 +93,16 @@ def beta_by_definition(model: Any, batch: Batch) -> Tensor:
     uses=("gate",),
     latex=r"\Delta",
 )
-def delta(model: Any, batch: Batch) -> Tensor:
+def delta(model: object, batch: Batch) -> Tensor:
     """Influence of word l on output t: d log p(y_t) / d gate_l, which is gradient times embedding."""
-    if hasattr(model, "delta"):
-        return model.delta(batch)  # type: ignore[no-any-return]
+    if supports(model, SupportsDelta):
+        return model.delta(batch)
     return delta_by_definition(model, batch)
 
 
-def delta_by_definition(model: Any, batch: Batch) -> Tensor:
+def delta_by_definition(model: object, batch: Batch) -> Tensor:
     """One forward pass, then one backward pass for each output: d log p = (1 - p) d γ."""
-    _need(model, "delta", "trace")
+    model = attending(model, "delta")
     gate = torch.ones_like(batch.x, dtype=torch.float32).requires_grad_()
     with torch.enable_grad(), _differentiable_rnn(batch):
         gamma = log_odds(model.trace(batch, gate=gate), batch)  # (B, T)
@@ -123,9 +130,15 @@ def _differentiable_rnn(batch: Batch) -> Iterator[None]:
         yield
 
 
-def _need(model: Any, probe: str, *members: str) -> None:
-    if not any(hasattr(model, member) for member in members):
-        raise ContractError(f"{probe} needs a model with {' or '.join(members)}: {type(model).__name__} has none")
+def attending(model: object, probe: str) -> AttentionModel:
+    """The model, which must have attention."""
+    if not supports(model, AttentionModel):
+        raise _lacks(model, probe, "trace")
+    return model
+
+
+def _lacks(model: object, probe: str, members: str) -> ContractError:
+    return ContractError(f"{probe} needs a model with {members}: {type(model).__name__} has none")
 
 
 # what comes back from a stranger's code
@@ -145,7 +158,7 @@ def check_allowed(mask: Any, batch: Batch, sites: int = 0) -> Tensor:
 
 
 def check_values(
-    returned: Any, seen: Tensor, probe: str, model: Any, of_sites: Tensor | None = None, *, declared: Quantity
+    returned: Any, seen: Tensor, probe: str, model: object, of_sites: Tensor | None = None, *, declared: Quantity
 ) -> Tensor:
     """What a probe returned as (B, S, T, L) float32 on the CPU, or a sentence about what is wrong with it.
 
@@ -153,7 +166,7 @@ def check_values(
     `declared` is the quantity of the probe.
     """
     B, T, L = seen.shape
-    S = max(1, len(getattr(model, "sites", ())))
+    S = max(1, len(sites_of(model)))
     if not isinstance(returned, Tensor) or tuple(returned.shape) not in ((B, T, L), (B, S, T, L)):
         found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
         wanted = f"({B}, {T}, {L})" + (f" or ({B}, {S}, {T}, {L})" if S > 1 else "")
@@ -173,14 +186,13 @@ def check_values(
     return values.cpu()
 
 
-def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) -> None:
+def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: object) -> None:
     real = legal.any(-1)
     inside = values.masked_fill(~legal, 0)
     if inside.lt(-tolerance).any():
         raise ContractError(f"alpha of {model_name(model)} has a weight of {inside.min():.4f}: weights are 0 or more")
     sums = inside.sum(-1)[real]
-    sinks = bool(getattr(model, "sinks", False))
-    off = (sums - 1).clamp_min(0) if sinks else (sums - 1).abs()
+    off = (sums - 1).clamp_min(0) if has_sinks(model) else (sums - 1).abs()
     if off.gt(10 * tolerance).any():
         worst = sums[off.argmax()].item()
         advice = (
@@ -199,7 +211,6 @@ def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) 
         )
 
 
-def model_name(model: Any) -> str:
+def model_name(model: object) -> str:
     """What a sentence about a model calls it."""
-    inner = getattr(model, "_model", model)
-    return type(inner).__name__
+    return type(unwrapped(model)).__name__

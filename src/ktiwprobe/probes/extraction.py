@@ -23,6 +23,8 @@ from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.capabilities import supports, version_of
+from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
 from ktiwprobe.plugins.quantities import ROLES, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, guard, needs
@@ -33,7 +35,6 @@ from ktiwprobe.signals.pooling import Words, words_of
 from ktiwprobe.signals.signal import Signal, gold_signal, load_signal
 from ktiwprobe.training.devices import choose_device
 
-FIRST = 1  # the version of what has none
 GUARDED = 8  # sentences of which a guard chooses
 
 
@@ -58,7 +59,7 @@ class Extractor:
         self, run: Run, registry: Registry, *, split: str = "validation", device: str | torch.device = "auto"
     ) -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
-        self._model: Any = None
+        self._model: Model | None = None
         self._references = 0  # to that model while nobody else holds it
         self._guarded: set[Needs] = set()  # what the model was seen to obey
 
@@ -118,7 +119,7 @@ class Extractor:
     @property
     def attends(self) -> bool:
         """Whether the run's model has attention; what is recorded has."""
-        return self.run.recorded or hasattr(self.registry.load("models", self.recipe.model), "trace")
+        return self.run.recorded or supports(self.registry.load("models", self.recipe.model), AttentionModel)
 
     def usual_probes(self) -> tuple[str, ...]:
         """What is extracted and shown where nobody names probes: those with a role that the run can give."""
@@ -179,7 +180,7 @@ class Extractor:
         gold = gold_signal(self.part, self.corpus, self.split)
         return replace(gold, text=self.tokens, words=lambda: self.words, links=self.links)
 
-    def model(self, step: int) -> Any:
+    def model(self, step: int) -> Model:
         """The trained model as it was at `step`, ready to be probed.
 
         The object is the caller's for as long as it is kept: only one that nobody holds any more gets other weights.
@@ -209,13 +210,13 @@ class Extractor:
         name = f"{self.run.name}:{probe}@{step}"
         return {"name": name, "probe": probe, **self.identity_of(step), "version": self._version(probe)}
 
-    def _version(self, probe: str) -> list[Any]:
+    def _version(self, probe: str) -> list[int]:
         """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
         model = self.registry.entries["models"].get(self.run.record["model"])  # gone with its plugin, perhaps
         owners = self.registry.load("probes", probe), model and model.load()
-        return [getattr(owner, "version", FIRST) for owner in owners]
+        return [version_of(owner) for owner in owners]
 
-    def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
+    def _compute(self, function: Probe, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
         groups = list(part.by_length())
         model = self._guarded_model(function, step)
@@ -230,7 +231,7 @@ class Extractor:
             progress.end()
         return join(pieces, np.concatenate(groups), identity, quantity_of(function, probe))
 
-    def _guarded_model(self, function: Any, step: int) -> Any:
+    def _guarded_model(self, function: Probe, step: int) -> Model:
         """The model at `step`; before its first number of this kind it is checked, on a few short sentences."""
         model = self.model(step)
         need = needs(function, model)
@@ -251,5 +252,5 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
         signal = load_signal(path)
     except (SpecError, RunError, UsageError):
         return None
-    meta = {"version": [FIRST, FIRST], **signal.meta}  # older signals do not say
+    meta = {"version": [version_of.default] * 2, **signal.meta}  # older signals do not say
     return signal if all(meta.get(key) == value for key, value in identity.items()) else None

@@ -7,9 +7,9 @@ them; an extraction runs once those that its probe relies on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,17 @@ from torch.nn.functional import one_hot
 
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError, plugin_errors
-from ktiwprobe.models.attend import Under, allowed, by_site
+from ktiwprobe.models.attend import Under, allowed, by_site, unwrapped
 from ktiwprobe.models.substitution import OtherWeights, ScaledLookups
-from ktiwprobe.plugins.protocols import Trace
+from ktiwprobe.plugins.capabilities import (
+    ChecksItself,
+    HasParameters,
+    HasState,
+    HasStateDict,
+    sites_of,
+    supports,
+)
+from ktiwprobe.plugins.protocols import AttentionModel, Probe, Trace
 from ktiwprobe.plugins.quantities import quantity_of
 from ktiwprobe.probes.definitions import TOLERANCE, check_allowed, model_name
 
@@ -42,22 +50,22 @@ class _DoesNotMove(ContractError):
     """The output stays the same: either the model ignores what it is given, or its weights make it constant."""
 
 
-def needs(probe: Any, model: Any) -> Needs:
+def needs(probe: Probe, model: object) -> Needs:
     """What the function `probe` relies on, by its quantity, for this model."""
-    if not hasattr(model, "trace"):
+    if not supports(model, AttentionModel):
         return Needs(attend=False, gate=False)
     uses = quantity_of(probe, "").uses
     return Needs(attend="attend" in uses or isinstance(model, Under), gate="gate" in uses)
 
 
-def guard(model: Any, batch: Batch, probe: Any, *, longest: Batch | None = None) -> bool:
+def guard(model: object, batch: Batch, probe: Probe, *, longest: Batch | None = None) -> bool:
     """Refuse a model that would give `probe` a wrong number; False if `batch` leaves it no choice where to look.
 
     The model's own check reads the `longest` texts too, where windows and the like act.
     """
     need = needs(probe, model)
-    inner = model._model if isinstance(model, Under) else model
-    if not hasattr(inner, "trace"):
+    inner = unwrapped(model)
+    if not supports(inner, AttentionModel):
         return True
     with plugin_errors(f"model {model_name(inner)}"):
         few = few_sentences(inner, batch)
@@ -73,15 +81,15 @@ def guard(model: Any, batch: Batch, probe: Any, *, longest: Batch | None = None)
     return True
 
 
-def check_itself(model: Any, batch: Batch, need: Needs) -> None:
+def check_itself(model: object, batch: Batch, need: Needs) -> None:
     """The check that a model brings of its own, if it does."""
-    inner = model._model if isinstance(model, Under) else model
-    if hasattr(inner, "check_faithful"):
+    inner = unwrapped(model)
+    if supports(inner, ChecksItself):
         with plugin_errors(f"model {model_name(inner)}"):
             inner.check_faithful(batch, forcing=need.attend)
 
 
-def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
+def check_attend_is_obeyed(model: AttentionModel, batch: Batch) -> bool:
     """Refuse a model that does not run under the attention it is given; False if it had no choice."""
     few = few_sentences(model, batch)
     if few is None:
@@ -91,22 +99,22 @@ def check_attend_is_obeyed(model: Any, batch: Batch) -> bool:
 
 
 @torch.no_grad()
-def check_attend(model: Any, batch: Batch) -> None:
+def check_attend(model: AttentionModel, batch: Batch) -> None:
     """Its own alpha changes nothing; each site, alone, obeys `attend`; its own weights then no longer count."""
     check_site_names(model)
     _with_other_weights(_obeys_attend, model, batch)
 
 
 @torch.no_grad()
-def check_gate(model: Any, batch: Batch) -> bool:
+def check_gate(model: AttentionModel, batch: Batch) -> bool:
     """`gate` scales the input embedding and nothing else; False if no embedding was looked up to compare with."""
     row = next((i for i, x in enumerate(_inputs(batch)) if bool((x != x[0]).any())), None)
     return row is not None and _with_other_weights(_obeys_gate, model, take(batch, [row]))
 
 
-def check_site_names(model: Any) -> None:
+def check_site_names(model: object) -> None:
     """A site is addressed by its name, so no two may share one."""
-    sites = tuple(getattr(model, "sites", ()))
+    sites = sites_of(model)
     twice = sorted({site for site in sites if sites.count(site) > 1})
     if twice:
         raise ContractError(f"{model_name(model)} has two sites called {twice[0]!r}: give each site a name of its own")
@@ -115,8 +123,8 @@ def check_site_names(model: Any) -> None:
 # under `attend`
 
 
-def _obeys_attend(model: Any, batch: Batch) -> bool:
-    sites = tuple(getattr(model, "sites", ()))
+def _obeys_attend(model: AttentionModel, batch: Batch) -> bool:
+    sites = sites_of(model)
     own = model.trace(batch)
     alpha = own.alpha if sites else own.alpha.unsqueeze(1)  # (B, S, T, L)
     close = tolerance(model, own)
@@ -133,9 +141,9 @@ class _Forced:
     at the one that has the highest of these; the other sites keep their own weights.
     """
 
-    def __init__(self, model: Any, batch: Batch, alpha: Tensor, tried: range) -> None:
+    def __init__(self, model: AttentionModel, batch: Batch, alpha: Tensor, tried: range) -> None:
         self.model, self.batch, self.alpha, self.tried = model, batch, alpha, tried
-        self.sites = tuple(getattr(model, "sites", ()))
+        self.sites = sites_of(model)
         self.legal = legal_cells(model, batch)  # (B, S, T, L)
         copies = 1 + WAYS * len(tried)
         self.given = alpha.float().expand(copies, *alpha.shape).clone()  # (copies, B, S, T, L)
@@ -149,7 +157,7 @@ class _Forced:
         self.many = take(batch, list(range(len(batch.x))) * copies)
 
     @classmethod
-    def run(cls, model: Any, batch: Batch, alpha: Tensor, tried: range) -> _Forced:
+    def run(cls, model: AttentionModel, batch: Batch, alpha: Tensor, tried: range) -> _Forced:
         """Prepare and run the pass."""
         forced = cls(model, batch, alpha, tried)
         trace = forced.trace()
@@ -168,7 +176,7 @@ class _Forced:
     def trace(self) -> Trace:
         """The pass."""
         attend = self.given.flatten(0, 1)
-        return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])  # type: ignore[no-any-return]
+        return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])
 
     def by_copy(self, values: Tensor) -> Tensor:
         return values.view(-1, len(self.batch.x), *values.shape[1:])
@@ -245,14 +253,14 @@ class _Forced:
 # under `gate`
 
 
-def _obeys_gate(model: Any, batch: Batch) -> bool:
+def _obeys_gate(model: AttentionModel, batch: Batch) -> bool:
     generator = torch.Generator().manual_seed(0)
     scale = (0.5 + torch.rand(batch.x.shape, generator=generator)).to(batch.x.device)
     return compare_gate(model, batch, scale.masked_fill(~batch.x_mask, 1))
 
 
 @torch.no_grad()
-def compare_gate(model: Any, batch: Batch, scale: Tensor) -> bool:
+def compare_gate(model: AttentionModel, batch: Batch, scale: Tensor) -> bool:
     """Hold trace(gate=scale) of one sentence to a pass in which the embeddings of its inputs are scaled instead."""
     # Outputs that are all the same cannot be mistaken for the inputs, which are looked for among what is embedded.
     batch = replace(batch, y=batch.y[:, :1].expand_as(batch.y).contiguous())
@@ -279,7 +287,7 @@ def compare_gate(model: Any, batch: Batch, scale: Tensor) -> bool:
 # what the laws share
 
 
-def few_sentences(model: Any, batch: Batch) -> Batch | None:
+def few_sentences(model: object, batch: Batch) -> Batch | None:
     """One or two sentences that leave every site a choice where to look, short but not too short; None: no such."""
     legal = legal_cells(model, batch)
     choice = ((legal.sum(-1) > 1) & batch.y_mask.unsqueeze(1)).any(2)  # (B, S)
@@ -290,9 +298,9 @@ def few_sentences(model: Any, batch: Batch) -> Batch | None:
     return take(batch, rows[: SENTENCES if legal.shape[1] <= FEW_SITES else 1]) if rows else None
 
 
-def legal_cells(model: Any, batch: Batch) -> Tensor:
+def legal_cells(model: object, batch: Batch) -> Tensor:
     """Where each site may look. (B, S, T, L)"""
-    sites = len(getattr(model, "sites", ()))
+    sites = len(sites_of(model))
     mask = by_site(check_allowed(allowed(model, batch), batch, sites))
     return mask.expand(-1, max(1, sites), batch.y.shape[1], -1)
 
@@ -334,14 +342,14 @@ def gap(a: Tensor, b: Tensor) -> float:
     return apart.max().item() if apart.numel() else 0.0
 
 
-def tolerance(model: Any, trace: Trace) -> float:
+def tolerance(model: object, trace: Trace) -> float:
     """How far rounding may take two ways to one number apart: by the coarsest precision that the model has."""
     kinds = {trace.alpha.dtype, output(trace).dtype}
-    kinds |= {parameter.dtype for parameter in model.parameters()} if hasattr(model, "parameters") else set()
+    kinds |= {parameter.dtype for parameter in model.parameters()} if supports(model, HasParameters) else set()
     return max(TOLERANCE.get(kind, 1e-4) for kind in kinds)
 
 
-def _with_other_weights(law: Callable[[Any, Batch], bool], model: Any, batch: Batch) -> bool:
+def _with_other_weights(law: Callable[[AttentionModel, Batch], bool], model: AttentionModel, batch: Batch) -> bool:
     """Hold a model to a law; if its output does not move at all, as an untrained one's may not, with other weights."""
     try:
         return law(model, batch)
@@ -353,17 +361,20 @@ def _with_other_weights(law: Callable[[Any, Batch], bool], model: Any, batch: Ba
         raise ContractError(str(problem)) from None
 
 
-def _weights(model: Any) -> list[Tensor]:
+def _weights(model: object) -> list[Tensor]:
     """What can be changed in place: parameters, else what the state of a model refers to."""
-    for name in ("parameters", "state_dict", "state"):
-        if hasattr(model, name):
-            found = getattr(model, name)()
-            return [w for w in (found.values() if hasattr(found, "values") else found) if w.is_floating_point()]
-    return []
+    weights: Iterable[Tensor] = ()
+    if supports(model, HasParameters):
+        weights = model.parameters()
+    elif supports(model, HasStateDict):
+        weights = model.state_dict().values()
+    elif supports(model, HasState):
+        weights = model.state().values()
+    return [weight for weight in weights if weight.is_floating_point()]
 
 
 @contextlib.contextmanager
-def _shaken(model: Any, seed: int) -> Iterator[bool]:
+def _shaken(model: object, seed: int) -> Iterator[bool]:
     """Noise on every weight, for a while; False if the model has no weights that can be reached."""
     weights = _weights(model)
     kept = [weight.detach().clone() for weight in weights]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +19,10 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import allowed, by_site, uniform
 from ktiwprobe.models.scoring import log_odds, nll_of_log_odds
+from ktiwprobe.plugins.capabilities import sites_of
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import Line, quantity
-from ktiwprobe.probes.definitions import _differentiable_rnn, _gradient, _need
+from ktiwprobe.probes.definitions import _differentiable_rnn, _gradient, attending, encoded
 
 TOLERANCE = 1e-4  # of the gap
 MOST = 500  # tries
@@ -50,14 +52,14 @@ class Optimum:
     uses=("attend",),
     latex=r"\alpha_{\mathrm{opt}}",
 )
-def alpha_opt(model: Any, batch: Batch) -> Tensor:
+def alpha_opt(model: object, batch: Batch) -> Tensor:
     """The free attention that minimises -log p(y_t), each row t by itself. (B, T, L), or (B, S, T, L)"""
     return optimise(model, batch).alpha
 
 
 @torch.no_grad()
 def optimise(
-    model: Any, batch: Batch, *, tolerance: float = TOLERANCE, most: int = MOST, patience: int = PATIENCE
+    model: object, batch: Batch, *, tolerance: float = TOLERANCE, most: int = MOST, patience: int = PATIENCE
 ) -> Optimum:
     """Descend from uniform attention until the gap of every row is below `tolerance`, or it gives up.
 
@@ -69,8 +71,7 @@ def optimise(
 
     Output t must not depend on the weights of other rows, as it would with input feeding or stacked self-attention.
     """
-    _need(model, "alpha-opt", "trace")
-    sites = len(getattr(model, "sites", ()))
+    model, sites = attending(model, "alpha-opt"), len(sites_of(model))
     seen = by_site(allowed(model, batch)).expand(-1, max(1, sites), batch.y.shape[1], -1)  # (B, S, T, L)
     evaluate = _objective(model, batch, seen, sites=sites > 0)
     here = kept = evaluate(uniform(seen))
@@ -117,9 +118,9 @@ class _Point(NamedTuple):
         return _dot(self.weights, self.slope)
 
 
-def _objective(model: Any, batch: Batch, seen: Tensor, *, sites: bool) -> Callable[[Tensor], _Point]:
+def _objective(model: AttentionModel, batch: Batch, seen: Tensor, *, sites: bool) -> Callable[[Tensor], _Point]:
     """What evaluates weights (B, S, T, L); padded rows are flat, so they never move."""
-    once = {"state": model.encode(batch)} if hasattr(model, "encode") else {}
+    once = encoded(model, batch)
     real = seen & _wide(batch.y_mask)
 
     def evaluate(weights: Tensor) -> _Point:

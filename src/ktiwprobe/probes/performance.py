@@ -15,6 +15,7 @@ from ktiwprobe.corpus.corpus import Corpus
 from ktiwprobe.errors import KtiwprobeError, RunError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.plugins.capabilities import Translates, supports
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.run import LOWER_IS_BETTER
 from ktiwprobe.runs.run import MEASURES as LOGGED
@@ -84,7 +85,7 @@ class Performance:
     def _bleu(self, step: int) -> dict[str, Any]:
         """BLEU of what a beam search says, on text put together again from its pieces, by sacreBLEU."""
         corpus, model = self.extractor.corpus, self.extractor.model(step)
-        if corpus.kind != "translation" or not hasattr(model, "translate"):
+        if corpus.kind != "translation" or not supports(model, Translates):
             raise UsageError(
                 f"BLEU is for models that translate, and {self.run.record['model']} on {corpus.task} does not: "
                 "use --performance accuracy"

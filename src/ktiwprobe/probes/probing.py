@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import UsageError, plugin_errors
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site
+from ktiwprobe.plugins.capabilities import HasEvalMode, HasModules, HasTrainMode, in_training, sites_of, supports
+from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
 from ktiwprobe.plugins.quantities import Quantity, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.definitions import check_allowed, check_values, model_name
@@ -21,7 +23,7 @@ from ktiwprobe.signals.signal import Signal, make_signal
 
 
 def probe(
-    model: Any,
+    model: Model | AttentionModel,
     batches: Iterable[Batch],
     probe: str | None = None,
     *,
@@ -44,17 +46,17 @@ def probe(
 
 
 @contextlib.contextmanager
-def evaluating(model: Any) -> Iterator[None]:
+def evaluating(model: object) -> Iterator[None]:
     """Evaluation mode for a while; every module then returns to the mode it was in."""
-    modules = list(model.modules()) if hasattr(model, "modules") else []
+    modules = list(model.modules()) if supports(model, HasModules) else []
     modes = [module.training for module in modules]
-    was_training = getattr(model, "training", False)
-    if hasattr(model, "eval"):
+    was_training = in_training(model)
+    if supports(model, HasEvalMode):
         model.eval()
     try:
         yield
     finally:
-        if was_training:
+        if was_training and supports(model, HasTrainMode):
             model.train()
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
@@ -70,10 +72,10 @@ class Piece(NamedTuple):
     sites: tuple[str, ...]
 
 
-def probe_batch(function: Any, model: Any, batch: Batch, probe: str) -> Piece:
+def probe_batch(function: Probe, model: Model | AttentionModel, batch: Batch, probe: str) -> Piece:
     """Probe one batch and check what comes back."""
     with plugin_errors(f"probe {probe!r} of {model_name(model)}"):
-        sites, returned, mask = tuple(getattr(model, "sites", ())), function(model, batch), allowed(model, batch)
+        sites, returned, mask = sites_of(model), function(model, batch), allowed(model, batch)
     mask = check_allowed(mask, batch, len(sites))
     declared = quantity_of(function, probe)
     # One number for all sites at once exists only where every one of them can be forced.

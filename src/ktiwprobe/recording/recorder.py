@@ -26,7 +26,9 @@ from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunError, 
 from ktiwprobe.files import storage
 from ktiwprobe.models.attend import Under, uniform
 from ktiwprobe.models.scoring import neg_log_p, right_outputs, score
+from ktiwprobe.plugins.capabilities import Evaluates, HasParameters, HasState, HasStateDict, sites_of, supports
 from ktiwprobe.plugins.options import short_hash
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.probing import evaluating
@@ -100,14 +102,14 @@ class Recorder:
         """Whether `step` is of the schedule."""
         return is_due(self.at, step, epoch=self.epoch, named=self.registry.schedules())
 
-    def trace_step(self, model: Any, step: int) -> bool:
+    def trace_step(self, model: AttentionModel, step: int) -> bool:
         """Record the model after `step` updates if that step is due; returns whether it was."""
         if self.due(step):
             self.record(model, step)
             return True
         return False
 
-    def record(self, model: Any, step: int) -> None:
+    def record(self, model: AttentionModel, step: int) -> None:
         """Record the model after `step` updates. Steps must go up: a loop that is taken up again says `resume`."""
         live = self.prepare(model)
         if step <= (last := max(live.run.steps(), default=-1)):
@@ -125,17 +127,17 @@ class Recorder:
             storage.write_json(live.run.performance_path(SPLIT, step, BY_SENTENCE), live.judged(judge))
             live.run.append_log({"step": step, **performance})  # the step counts from here on
 
-    def resume(self, model: Any, step: int) -> None:
+    def resume(self, model: AttentionModel, step: int) -> None:
         """Go on after `step`: what was recorded later is forgotten, for it will come again."""
         live = self.prepare(model)
         with live.run.lock():
             live.run.forget_after(step)
 
-    def prepare(self, model: Any) -> _Live:
+    def prepare(self, model: AttentionModel) -> _Live:
         """Begin the run, or see that the one which is there is of this training; refuses what cannot be recorded."""
         if self._live is not None:
             return self._live
-        if not hasattr(model, "trace"):
+        if not supports(model, AttentionModel):
             raise ContractError(f"{type(model).__name__} has no trace(batch, attend=, gate=): see docs/plugins.md")
         run, record = self.run, self._record(model)
         if run.exists and self.overwrite and Run.open(run.path).recorded:
@@ -152,7 +154,7 @@ class Recorder:
         self._live = _Live(run, self.registry, self.corpus, _device(model))
         return self._live
 
-    def _record(self, model: Any) -> dict[str, Any]:
+    def _record(self, model: object) -> dict[str, Any]:
         """What run.json says: as of any run, but that it was recorded."""
         settings = json.loads(json.dumps(dict(self.settings)))
         return {
@@ -166,7 +168,7 @@ class Recorder:
             "steps": 0,
             "options": {"task": {}, "model": {}, "train": settings},
             "identity": ["", short_hash(settings)],
-            "sites": list(getattr(model, "sites", ())),
+            "sites": list(sites_of(model)),
             "best_by": "accuracy",
             "corpus": self.corpus.fingerprints,
             "owners": {"task": "a training of its own", "model": type(model).__name__},
@@ -202,8 +204,8 @@ class _Live(Extractor):
 class _Judged:
     """How well a model does under the attention it is trained with: its own `evaluate`, else by its trace."""
 
-    def __init__(self, model: Any, asked: Any) -> None:
-        self.own, self.asked = hasattr(model, "evaluate"), asked
+    def __init__(self, model: object, asked: Any) -> None:
+        self.own, self.asked = supports(model, Evaluates), asked
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         return self.asked.evaluate(batch) if self.own else score(self.asked.trace(batch), batch)
@@ -231,7 +233,7 @@ def recorded_sentences(run: Run, step: int) -> Mapping[str, list[float]]:
 
 
 @contextlib.contextmanager
-def untouched(model: Any) -> Iterator[None]:
+def untouched(model: object) -> Iterator[None]:
     """Evaluation mode for a while; every module's mode and the random numbers are afterwards as before."""
     device = _device(model)
     devices = [device] if device.type == "cuda" else []
@@ -239,16 +241,17 @@ def untouched(model: Any) -> Iterator[None]:
         yield
 
 
-def _device(model: Any) -> torch.device:
-    parameters = model.parameters() if hasattr(model, "parameters") else ()
+def _device(model: object) -> torch.device:
+    parameters = model.parameters() if supports(model, HasParameters) else ()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
 
-def _state(model: Any) -> Mapping[str, Tensor]:
+def _state(model: object) -> Mapping[str, Tensor]:
     """What makes the model what it is now, to be told from others by its hash."""
-    for name in ("state", "state_dict"):
-        if hasattr(model, name):
-            return getattr(model, name)()  # type: ignore[no-any-return]
+    if supports(model, HasState):
+        return model.state()
+    if supports(model, HasStateDict):
+        return model.state_dict()
     raise ContractError(f"{type(model).__name__} has neither state() nor state_dict(): one of them tells its weights")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -27,11 +27,26 @@ from ktiwprobe.errors import (
     UsageError,
 )
 from ktiwprobe.models.attend import Under, uniform
+from ktiwprobe.plugins.capabilities import (
+    FitsItself,
+    Moves,
+    Prepares,
+    WarmStarts,
+    best_by,
+    default_task,
+    has_own_schedule,
+    sites_of,
+    supports,
+    training_defaults,
+    training_for,
+)
 from ktiwprobe.plugins.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
+from ktiwprobe.plugins.protocols import AttentionModel, Model
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.runs.run import MEASURES, Run
 from ktiwprobe.runs.schedule import Named, steps_of
 
+M = TypeVar("M")
 Attention = Literal["learned", "uniform", "frozen-beta"]
 NOT_IDENTITY = ("steps", "epochs")  # how long a run goes on does not make it another run
 
@@ -90,33 +105,33 @@ class Recipe:
         """The corpus, as the model wants to read it."""
         corpus: Corpus = self.registry.load("tasks", self.task)().load(self.task_options)
         _check_corpus(corpus, f"task {self.task!r} returned", "load(options)")
-        prepare = getattr(self.registry.load("models", self.model), "prepare", None)
-        if prepare:
-            corpus = prepare(corpus, self.model_options)
+        model = self.registry.load("models", self.model)
+        if supports(model, Prepares):
+            corpus = model.prepare(corpus, self.model_options)
             _check_corpus(corpus, f"model {self.model!r} prepared", "prepare(corpus, options)")
         for split in ("train", "validation"):
             if split not in corpus.splits:
                 raise CorpusError(f"task {self.task!r} has no {split} split: it needs train and validation")
         return corpus
 
-    def fresh_model(self, corpus: Corpus, device: torch.device, *, to_train: bool = False) -> Any:
+    def fresh_model(self, corpus: Corpus, device: torch.device, *, to_train: bool = False) -> Model:
         """An untrained model, if it is `to_train` with what it begins from; sets torch's seed, as nothing else does."""
         torch.manual_seed(self.seed)
         model = self.registry.load("models", self.model).build(corpus, self.model_options)
-        if to_train and hasattr(model, "warm_start"):
+        if to_train and supports(model, WarmStarts):
             model.warm_start(corpus, self.model_options)
-        return model.to(device) if hasattr(model, "to") else model
+        return model.to(device) if supports(model, Moves) else model
 
     @property
     def fits_itself(self) -> bool:
         """Whether the model trains itself, not by gradient steps."""
-        return hasattr(self.registry.load("models", self.model), "fit")
+        return supports(self.registry.load("models", self.model), FitsItself)
 
-    def under_attention(self, model: Any) -> Any:
+    def under_attention(self, model: M) -> M:
         """The model as this run trains and probes it: under uniform attention if the run says so."""
-        if self.attention != "learned" and not hasattr(model, "trace"):
+        if self.attention != "learned" and not supports(model, AttentionModel):
             raise UsageError(f"model {self.model!r} has no attention: leave --attention {self.attention} out")
-        return Under(model, uniform) if self.attention == "uniform" else model
+        return cast(M, Under(model, uniform)) if self.attention == "uniform" else model
 
     def steps(self, corpus: Corpus) -> int:
         """How many updates the training is to have."""
@@ -134,7 +149,7 @@ class Recipe:
         train = corpus.splits["train"]
         return -(-len(train) // self.train_options.batch) if isinstance(train, Split) else None
 
-    def record(self, corpus: Corpus, model: Any) -> Values:
+    def record(self, corpus: Corpus, model: object) -> Values:
         """What run.json says."""
         return {
             "task": self.task,
@@ -149,7 +164,7 @@ class Recipe:
                 "train": as_dict(self.train_options),
             },
             "identity": list(self.identity),
-            "sites": list(getattr(model, "sites", ())),
+            "sites": list(sites_of(model)),
             "best_by": self._best_by(),
             "corpus": corpus.fingerprints,
             "owners": {
@@ -161,7 +176,7 @@ class Recipe:
 
     def _best_by(self) -> str:
         """By which measure the model's best checkpoint is found."""
-        measure = str(getattr(self.registry.load("models", self.model), "best_by", "accuracy"))
+        measure = best_by(self.registry.load("models", self.model))
         if measure not in MEASURES:
             raise ContractError(f"best_by of model {self.model!r} is {measure!r}: it must be {' or '.join(MEASURES)}")
         return measure
@@ -182,7 +197,7 @@ def make_recipe(
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed} is out of range: it must be 0 or more")
     model_class = registry.load("models", model)
-    task_name = task or str(getattr(model_class, "default_task", None) or registry.default("tasks"))
+    task_name = task or default_task(model_class) or registry.default("tasks")
     task_class = registry.load("tasks", task_name)
     spaces = {"task": options_of(task_class), "model": options_of(model_class), "train": TrainOptions}
     given = sort_into_spaces(values or {}, spaces)
@@ -230,13 +245,13 @@ def _check_corpus(corpus: Any, found: str, method: str) -> None:
         raise ContractError(f"{found} {type(corpus).__name__}: {method} must return a Corpus")
 
 
-def _suggested(model_class: Any, task_class: Any, model: str) -> list[Mapping[str, Any]]:
+def _suggested(model_class: object, task_class: object, model: str) -> list[Mapping[str, Any]]:
     """What model and task suggest, later ones winning: the task before the model, unless the model has a schedule of
     its own, and what the task says of this very model before all.
     """
-    of_model, of_task = (getattr(owner, "training_defaults", {}) for owner in (model_class, task_class))
-    general = [of_task, of_model] if getattr(model_class, "own_schedule", False) else [of_model, of_task]
-    return [*general, getattr(task_class, "training_for", {}).get(model, {})]
+    of_model, of_task = training_defaults(model_class), training_defaults(task_class)
+    general = [of_task, of_model] if has_own_schedule(model_class) else [of_model, of_task]
+    return [*general, training_for(task_class).get(model, {})]
 
 
 def _layered(*layers: Mapping[str, Any]) -> Values:

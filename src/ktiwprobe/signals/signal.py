@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ktiwprobe.corpus.corpus import Corpus
     from ktiwprobe.corpus.split import Split
+    from ktiwprobe.signals.pooling import Words
     from ktiwprobe.views.html import View
 
 Floats = NDArray[np.float32]
@@ -45,7 +46,7 @@ class Signal:
     sites: tuple[str, ...] = ("",)
     meta: Mapping[str, Any] = field(default_factory=dict)
     text: Callable[[int], tuple[Sequence[str], Sequence[str]]] | None = None  # tokens of a sentence, source and target
-    words: Callable[[], Any] | None = None  # pooling.Words of the sentences, where they are known
+    words: Callable[[], Words] | None = None  # of the sentences, where they are known
     links: Callable[[int], NDArray[np.int64] | None] | None = None  # its known links: t, l, sure
     quantity: Quantity = UNKNOWN  # what the values are
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,11 +17,24 @@ from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import KtiwprobeError
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site, by_site
 from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.plugins.capabilities import (
+    FitsItself,
+    HasAttentionParameters,
+    HasEvalMode,
+    HasLoss,
+    Prepares,
+    SupportsBeta,
+    default_task,
+    sites_of,
+    supports,
+)
 from ktiwprobe.plugins.options import options_of
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.probes.definitions import TOLERANCE, check_allowed
 from ktiwprobe.testing.outcome import Failed, Skipped
 
+M = TypeVar("M")
 CLOSE = 1e-4
 SENTENCES = 5
 LONGEST = 24
@@ -55,11 +68,11 @@ class Case:
     def model(self) -> Any:
         """The model after a few updates, in evaluation mode."""
         model = self.build()
-        if hasattr(model, "fit"):
+        if supports(model, FitsItself):
             model.fit(self.corpus, lambda _step: None)
-        elif hasattr(model, "loss"):
+        elif supports(model, HasLoss):
             self.update(model, times=3)
-        return model.eval() if hasattr(model, "eval") else model
+        return in_evaluation(model)
 
     def update(self, model: Any, *, times: int) -> None:
         """Take a few gradient steps, always the same ones."""
@@ -88,9 +101,9 @@ class Case:
         mask = mask.expand(-1, max(1, len(self.sites)), self.batch.y.shape[1], -1)
         return mask & self.batch.y_mask[:, None, :, None]
 
-    def attention_parameters(self, model: Any) -> list[torch.nn.Parameter]:
+    def attention_parameters(self, model: object) -> list[torch.nn.Parameter]:
         """What learns with frozen beta; leaves the check if the model has no such parameters or refuses to name any."""
-        if not hasattr(model, "attention_parameters"):
+        if not supports(model, HasAttentionParameters):
             raise Skipped("the model has no attention_parameters(), so it cannot be trained with frozen beta")
         try:
             return list(model.attention_parameters())
@@ -100,18 +113,18 @@ class Case:
     def trained(self) -> Any:
         """Another model, trained as `model` was."""
         model = self.build()
-        if hasattr(model, "loss"):
+        if supports(model, HasLoss):
             self.update(model, times=3)
-        return model.eval() if hasattr(model, "eval") else model
+        return in_evaluation(model)
 
     @property
     def sites(self) -> tuple[str, ...]:
         """The model's sites."""
-        return tuple(getattr(self.model, "sites", ()))
+        return sites_of(self.model)
 
     def needs_trace(self) -> None:
         """Leave a check that is about attention if the model has none."""
-        if not hasattr(self.model, "trace"):
+        if not supports(self.model, AttentionModel):
             raise Skipped("no trace: a model without attention")
 
     def same(self, a: Tensor, b: Tensor, advice: str) -> None:
@@ -124,14 +137,13 @@ class Case:
             raise Failed(f"{advice} (difference {gap:.2g})")
 
 
-def make_case(registry: Registry, model: Any, *, task: str | None = None, options: Any = None) -> Case:
+def make_case(registry: Registry, model: str | type, *, task: str | None = None, options: Any = None) -> Case:
     """The case of a model class (or a registered name) on small sentences of `task` (default: the model's own)."""
     model_class = registry.load("models", model) if isinstance(model, str) else model
-    task_class = registry.load("tasks", task or getattr(model_class, "default_task", None) or registry.default("tasks"))
+    task_class = registry.load("tasks", task or default_task(model_class) or registry.default("tasks"))
     chosen = options_of(model_class)() if options is None else options
     corpus = task_class().load(options_of(task_class)())
-    prepare = getattr(model_class, "prepare", None)
-    corpus = prepare(corpus, chosen) if prepare else corpus
+    corpus = model_class.prepare(corpus, chosen) if supports(model_class, Prepares) else corpus
     return Case(model_class, chosen, corpus, few_sentences(corpus.split("validation"), corpus.kind))
 
 
@@ -152,22 +164,29 @@ def few_sentences(split: Split, kind: str) -> Split:
     return Split(Ragged.of(xs), Ragged.of(ys))
 
 
-def cells(model: Any, batch: Batch, *, every: bool = False) -> Tensor:
+def in_evaluation(model: M) -> M:
+    """The model, switched to evaluation mode."""
+    if supports(model, HasEvalMode):
+        model.eval()
+    return model
+
+
+def cells(model: object, batch: Batch, *, every: bool = False) -> Tensor:
     """Which cells count: those of real outputs that a site, or every site, may look at from their row. (B, T, L)"""
     mask = _mask(model, batch)
     mask = at_every_site(mask) if every else at_any_site(mask)
     return mask.expand(*batch.y.shape, -1) & batch.y_mask.unsqueeze(-1)
 
 
-def _mask(model: Any, batch: Batch) -> Tensor:
-    return check_allowed(allowed(model, batch), batch, len(getattr(model, "sites", ())))
+def _mask(model: object, batch: Batch) -> Tensor:
+    return check_allowed(allowed(model, batch), batch, len(sites_of(model)))
 
 
-def said(model: Any, batch: Batch) -> dict[str, list[Tensor]]:
+def said(model: object, batch: Batch) -> dict[str, list[Tensor]]:
     """All that a model says of a batch, sentence by sentence, cells that do not count left out."""
     with torch.no_grad():
-        found = {"beta": model.beta(batch)} if hasattr(model, "beta") else {}
-        if hasattr(model, "trace"):
+        found = {"beta": model.beta(batch)} if supports(model, SupportsBeta) else {}
+        if supports(model, AttentionModel):
             trace = model.trace(batch)
             found |= {"alpha": trace.alpha, "the output": log_odds(trace, batch)}
     masks = {

@@ -10,9 +10,10 @@ from torch import Tensor
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
 from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.plugins.capabilities import ChecksItself, HasLoss, HasTrainMode, supports
 from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe.probes.guards import check_attend, check_site_names, compare_gate, output, take
-from ktiwprobe.testing.case import Case
+from ktiwprobe.testing.case import Case, in_evaluation
 from ktiwprobe.testing.outcome import Failed, Skipped
 from ktiwprobe.training.loop import freeze_all_but
 
@@ -129,7 +130,7 @@ def _hides_words(case: Case, alone: Batch) -> None:
 def model_is_faithful(case: Case) -> None:
     """check_faithful(batch, forcing=), a check of the model's own, passes."""
     case.needs_trace()
-    if not hasattr(case.model, "check_faithful"):
+    if not supports(case.model, ChecksItself):
         raise Skipped("the model brings none")
     case.model.check_faithful(case.batch, forcing=True)
 
@@ -137,7 +138,7 @@ def model_is_faithful(case: Case) -> None:
 def frozen_beta_stays(case: Case) -> None:
     """One update of attention_parameters() alone changes alpha and not beta."""
     case.needs_trace()
-    if not hasattr(case.model, "loss"):
+    if not supports(case.model, HasLoss):
         raise Skipped("no loss: the model trains itself")
     model = case.trained()
     parameters = case.attention_parameters(model)
@@ -146,11 +147,11 @@ def frozen_beta_stays(case: Case) -> None:
         torch.manual_seed(0)
         learning = freeze_all_but(model, parameters, case.batch)
         optimiser = model.optimiser(learning, lr=1e-2)
-        model.train() if hasattr(model, "train") else None
+        if supports(model, HasTrainMode):
+            model.train()
         model.loss(case.batch).backward()
         optimiser.step()
-    model.eval() if hasattr(model, "eval") else None
-    after = beta_by_definition(model, case.batch)
+    after = beta_by_definition(in_evaluation(model), case.batch)
     advice = "training with frozen beta changes beta: attention_parameters() must only say where to look"
     case.same(after[case.forced], beta[case.forced], advice)
     if torch.equal(model.trace(case.batch).alpha, alpha) and (case.of_sites.sum(-1) > 1).any():

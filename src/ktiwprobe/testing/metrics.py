@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from ktiwprobe.compare import metrics
 from ktiwprobe.compare.agreement import as_pairs, make_metric
+from ktiwprobe.plugins.capabilities import HasExpectation, lower_is_better, missing
+from ktiwprobe.plugins.protocols import Metric
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, name_of, raise_failures, run_checks
 
@@ -22,7 +24,7 @@ Rows = NDArray[np.float32]
 class MetricCase:
     """A metric under test on random rows, with ties, and with one constant row."""
 
-    metric: Callable[..., Any]
+    metric: Metric
 
     @cached_property
     def rows(self) -> tuple[Rows, Rows]:
@@ -123,7 +125,7 @@ def _between(v: Rows) -> Rows:
 def itself_is_best(case: MetricCase) -> None:
     """Nothing agrees with a row better than the row itself, as lower_is_better says; and a constant row not less."""
     u = case.rows[0]
-    down = bool(getattr(case.metric, "lower_is_better", False))
+    down = lower_is_better(case.metric)
     best, least = _values(case, u, u), np.random.default_rng(5)
     for _ in range(3):
         other = _values(case, u, least.permuted(u, axis=1))
@@ -173,7 +175,7 @@ def takes_one_position(case: MetricCase) -> None:
 
 def baseline_is_true(case: MetricCase) -> None:
     """expected(u, v) is the mean over shuffles, for each row."""
-    if not hasattr(case.metric, "expected"):
+    if missing(case.metric, HasExpectation):
         raise Skipped("no expected(u, v): a seeded shuffle is used")
     many = 200
     u = np.repeat(case.rows[0][:12], many, 0)

@@ -11,23 +11,35 @@ import torch
 from ktiwprobe.corpus.tokens import EOS
 from ktiwprobe.models.attend import Under, allowed, by_site, uniform
 from ktiwprobe.models.scoring import log_odds, nll_of_log_odds
+from ktiwprobe.plugins.capabilities import (
+    HasLoss,
+    SupportsBeta,
+    SupportsDelta,
+    SupportsEncode,
+    has_sinks,
+    sites_of,
+    supports,
+)
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.definitions import alpha, beta_by_definition, check_values, delta_by_definition
 from ktiwprobe.testing import laws
-from ktiwprobe.testing.case import Case, make_case, said
+from ktiwprobe.testing.case import Case, in_evaluation, make_case, said
 from ktiwprobe.testing.device import Mixed, run_elsewhere
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
 
 
-def check_model(model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None) -> None:
+def check_model(
+    model: str | type, *, task: str | None = None, options: Any = None, registry: Registry | None = None
+) -> None:
     """Hold a model class (or a registered name) to the contract; raises one error that lists every failure."""
     name = model if isinstance(model, str) else model.__name__
     raise_failures(f"model {name}", model_checks(model, task=task, options=options, registry=registry))
 
 
 def model_checks(
-    model: Any, *, task: str | None = None, options: Any = None, registry: Registry | None = None
+    model: str | type, *, task: str | None = None, options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it; small sentences of `task` (default: the model's own) are tried."""
     yield from run_checks(CHECKS, make_case(registry or build_registry(), model, task=task, options=options))
@@ -62,7 +74,7 @@ def weights_are_weights(case: Case) -> None:
     check_values(weights, case.seen, "alpha", case.model, of_sites, declared=quantity_of(alpha, "alpha"))
     rows = case.of_sites.any(-1) if case.sites else case.of_sites.any(-1)[:, 0]
     sums = weights.float().sum(-1)[rows]
-    if getattr(case.model, "sinks", False) and not (sums < 1 - 1e-3).any():
+    if has_sinks(case.model) and not (sums < 1 - 1e-3).any():
         raise Failed("sinks = True is declared, and every row of alpha sums to 1: remove the declaration")
 
 
@@ -78,21 +90,21 @@ def padding_never_shows(case: Case) -> None:
 def fast_paths_are_true(case: Case) -> None:
     """beta(batch), delta(batch) and encode(batch) equal their definitions."""
     case.needs_trace()
-    batch, own = case.batch, [name for name in ("beta", "delta", "encode") if hasattr(case.model, name)]
-    if not own:
+    model, batch = case.model, case.batch
+    if not any(supports(model, faster) for faster in (SupportsBeta, SupportsDelta, SupportsEncode)):
         raise Skipped("the model brings none")
-    if "beta" in own:
+    if supports(model, SupportsBeta):
         slow = beta_by_definition(_Plain(case.model), batch)[case.forced]
-        case.same(case.model.beta(batch)[case.forced], slow, "beta(batch) differs from one pass per one-hot attention")
-    if "delta" in own:
+        case.same(model.beta(batch)[case.forced], slow, "beta(batch) differs from one pass per one-hot attention")
+    if supports(model, SupportsDelta):
         slow = delta_by_definition(case.model, batch)[case.seen]
-        case.same(case.model.delta(batch)[case.seen], slow, "delta(batch) differs from d log p(y_t) / d gate_l")
+        case.same(model.delta(batch)[case.seen], slow, "delta(batch) differs from d log p(y_t) / d gate_l")
         under = Under(case.model, uniform)  # how runs trained under uniform attention are probed
         fast, slow = under.delta(batch)[case.seen], delta_by_definition(under, batch)[case.seen]
         case.same(fast, slow, "delta(batch, attend=weights) must be the influence under that attention")
-    if "encode" in own:
+    if supports(model, SupportsEncode):
         with torch.no_grad():
-            traces = case.model.trace(batch), case.model.trace(batch, state=case.model.encode(batch))
+            traces = model.trace(batch), model.trace(batch, state=model.encode(batch))
         plain, staged = (log_odds(trace, batch)[batch.y_mask] for trace in traces)
         case.same(plain, staged, "trace(batch, state=encode(batch)) differs from trace(batch)")
 
@@ -100,8 +112,8 @@ def fast_paths_are_true(case: Case) -> None:
 class _Plain:
     """A model with nothing but its trace."""
 
-    def __init__(self, model: Any) -> None:
-        self.trace, self.sites = model.trace, getattr(model, "sites", ())
+    def __init__(self, model: AttentionModel) -> None:
+        self.trace, self.sites = model.trace, sites_of(model)
 
 
 def no_peeking(case: Case) -> None:
@@ -124,8 +136,7 @@ def state_round_trip(case: Case) -> None:
     """state() and load_state() carry everything."""
     other = case.build(seed=1)
     other.load_state({name: tensor.clone() for name, tensor in case.model.state().items()})
-    other = other.eval() if hasattr(other, "eval") else other
-    after = said(other, case.batch)
+    after = said(in_evaluation(other), case.batch)
     for name, values in said(case.model, case.batch).items():
         for before, again in zip(values, after[name], strict=True):
             case.same(before, again, f"after load_state(state()) {name} is another: register every weight and buffer")
@@ -133,7 +144,7 @@ def state_round_trip(case: Case) -> None:
 
 def gradients_reach_everything(case: Case) -> None:
     """Every parameter learns."""
-    if not hasattr(case.model, "loss"):
+    if not supports(case.model, HasLoss):
         raise Skipped("no loss: the model trains itself")
     model = case.build()
     case.update(model, times=2)
@@ -188,7 +199,7 @@ def evaluation_adds_up(case: Case) -> None:
         raise Failed(
             f"evaluate returned {correct:g}, {total:g}, {nll:g} for {count} outputs: count only where y_mask is true"
         )
-    if hasattr(case.model, "trace"):
+    if supports(case.model, AttentionModel):
         with torch.no_grad():
             gamma = log_odds(case.model.trace(case.batch), case.batch)[case.batch.y_mask]
         expected = nll_of_log_odds(gamma).sum()

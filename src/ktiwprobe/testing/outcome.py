@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktiwprobe.errors import ContractError, KtiwprobeError, raised_at
+from ktiwprobe.plugins import capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,6 @@ def raise_failures(what: str, outcomes: Iterable[Outcome]) -> None:
         raise ContractError(f"{what} does not conform:\n- " + "\n- ".join(failures))
 
 
-def name_of(thing: Any) -> str:
+def name_of(thing: object) -> str:
     """What a sentence calls something under test."""
-    return thing if isinstance(thing, str) else str(getattr(thing, "__name__", type(thing).__name__))
+    return thing if isinstance(thing, str) else capabilities.name_of(thing)

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from ktiwprobe.corpus.batch import Batch
+from ktiwprobe.plugins.capabilities import HasModules, HasParameters, supports
+from ktiwprobe.plugins.protocols import Probe
 from ktiwprobe.plugins.registry import Entry, Owner, Registry, build_registry
 from ktiwprobe.probes.probing import probe as run_probe
 from ktiwprobe.signals.pooling import check_pooling
@@ -23,7 +25,7 @@ class ProbeCase:
     """A probe under test on a small trained model."""
 
     name: str
-    function: Any
+    function: Probe
     case: Case
 
     def signal(self, *batches: Batch) -> Signal:
@@ -33,7 +35,9 @@ class ProbeCase:
         return run_probe(self.case.model, batches, self.name, registry=registry)
 
 
-def check_probe(probe: Any, *, model: Any = None, options: Any = None, registry: Registry | None = None) -> None:
+def check_probe(
+    probe: Any, *, model: str | type | None = None, options: Any = None, registry: Registry | None = None
+) -> None:
     """Hold a probe function (or a registered name) to the contract, on a model class (or a registered name).
 
     Without a `model` it is tried on the default one.
@@ -42,7 +46,7 @@ def check_probe(probe: Any, *, model: Any = None, options: Any = None, registry:
 
 
 def probe_checks(
-    probe: Any, *, model: Any = None, options: Any = None, registry: Registry | None = None
+    probe: Any, *, model: str | type | None = None, options: Any = None, registry: Registry | None = None
 ) -> Iterator[Outcome]:
     """Each check and what came of it."""
     registry = registry or build_registry()
@@ -81,16 +85,15 @@ def probe_leaves_no_trace(case: ProbeCase) -> None:
             raise Failed(f"it leaves {what} changed: put the model back as it was")
 
 
-def _switches(model: Any) -> dict[str, Any]:
+def _switches(model: object) -> dict[str, Any]:
     """What a probe may turn in a model and must turn back."""
-    parameters = list(model.parameters()) if hasattr(model, "parameters") else []
+    parameters = list(model.parameters()) if supports(model, HasParameters) else []
+    modules = list(model.modules()) if supports(model, HasModules) else []
     return {
-        "the training mode of the model": [m.training for m in model.modules()] if hasattr(model, "modules") else [],
+        "the training mode of the model": [m.training for m in modules],
         "requires_grad of its parameters": [p.requires_grad for p in parameters],
         "the gradients of its parameters": [p.grad is not None for p in parameters],
-        "a hook on one of its modules": [len(m._forward_hooks) for m in model.modules()]
-        if hasattr(model, "modules")
-        else [],
+        "a hook on one of its modules": [len(m._forward_hooks) for m in modules],
     }
 
 

@@ -20,6 +20,16 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.corpus.corpus import Corpus, training_batches
 from ktiwprobe.errors import ContractError, CorpusError, Interrupted, RunError
 from ktiwprobe.files.progress import SILENT, Progress, stop_when_asked
+from ktiwprobe.plugins import capabilities
+from ktiwprobe.plugins.capabilities import (
+    Evaluates,
+    HasAttentionParameters,
+    HasBuffers,
+    HasTrainMode,
+    Trains,
+    in_training,
+    supports,
+)
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.runs.recipe import NOT_IDENTITY, Recipe, make_recipe
 from ktiwprobe.runs.run import Run, runs_folder
@@ -104,10 +114,10 @@ class _Trainer:
     def _check_trainable(self) -> None:
         """Say what a model lacks before a run is begun."""
         name, attention = self.recipe.model, self.recipe.attention
-        missing = [method for method in ("loss", "parameters", "optimiser") if not hasattr(self.model, method)]
+        missing = capabilities.missing(self.model, Trains)
         if missing:
             raise ContractError(f"model {name!r} has neither {missing[0]} nor fit, one of which training needs")
-        if attention == "frozen-beta" and not hasattr(self.model, "attention_parameters"):
+        if attention == "frozen-beta" and not supports(self.model, HasAttentionParameters):
             raise ContractError(f"model {name!r} has no attention_parameters(): frozen-beta must know which learn")
         for method in ("loss", "evaluate") if attention == "uniform" else ():
             if "attend" not in inspect.signature(getattr(self.model, method)).parameters:
@@ -248,18 +258,18 @@ class _Trainer:
         return int(meta["step"])
 
 
-def freeze_all_but(model: Any, learning: Iterable[torch.nn.Parameter], batch: Batch) -> list[torch.nn.Parameter]:
+def freeze_all_but(model: Trains, learning: Iterable[torch.nn.Parameter], batch: Batch) -> list[torch.nn.Parameter]:
     """Let only `learning` learn: the others need no gradients, unless the model asks for them, as a hook does."""
     chosen = list(learning)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     for parameter in chosen:
         parameter.requires_grad_(True)
-    buffers = list(model.buffers()) if hasattr(model, "buffers") else []
-    kept, was_training = [buffer.clone() for buffer in buffers], getattr(model, "training", False)
+    buffers = list(model.buffers()) if supports(model, HasBuffers) else []
+    kept, was_training = [buffer.clone() for buffer in buffers], in_training(model)
     try:
         _set_training(model, True)
-        model.loss(batch).backward()
+        torch.autograd.backward(model.loss(batch))
     except RuntimeError:  # torch refuses a hook, or retain_grad, on what needs no gradient
         for parameter in model.parameters():
             parameter.requires_grad_(True)
@@ -273,7 +283,7 @@ def freeze_all_but(model: Any, learning: Iterable[torch.nn.Parameter], batch: Ba
 
 
 @torch.no_grad()
-def evaluate(model: Any, batches: list[Batch]) -> dict[str, float]:
+def evaluate(model: Evaluates, batches: list[Batch]) -> dict[str, float]:
     """Accuracy, mean -log p and perplexity over all outputs of `batches`; dropout off."""
     _set_training(model, False)
     sums = [torch.stack([torch.as_tensor(value).double() for value in model.evaluate(batch)]) for batch in batches]
@@ -313,8 +323,8 @@ def _diverged(step: int, loss: float) -> RunError:
     return RunError(f"training diverged by step {step} (loss {loss}): lower the learning rate with -o lr=")
 
 
-def _set_training(model: Any, on: bool) -> None:
-    if hasattr(model, "train"):
+def _set_training(model: object, on: bool) -> None:
+    if supports(model, HasTrainMode):
         model.train(on)
 
 

@@ -17,6 +17,7 @@ from ktiwprobe.compare.specs import Spec, read_spec
 from ktiwprobe.corpus import cooccurrence
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
+from ktiwprobe.plugins.capabilities import bounds_of, label_of, lower_is_better
 from ktiwprobe.plugins.quantities import GOLD, ROLES
 from ktiwprobe.plugins.registry import HAT, Registry
 from ktiwprobe.runs.run import Run, find_run
@@ -110,7 +111,7 @@ def heatmap(request: Request) -> plots.Figure:
 
 def curves(request: Request) -> plots.Figure:
     """Agreement with u over training, beside performance, and how ξ is found from them."""
-    finder, name = request.finder, getattr(request.rule, "label", request.metric_name)
+    finder, name = request.finder, label_of(request.rule) or request.metric_name
     of_u, texts = request.u or request.attention, request.v or _there(request, courses_of(finder.registry))
     run = _named_run(request, [of_u, *texts])
     (u,) = finder.signals(replace(_of_run(request.spec(of_u), run), step=request.at))
@@ -157,7 +158,7 @@ def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list
         raise UsageError(
             f"{request.metric_name} of {u.name} and {text} is undefined at every step: choose another metric"
         )
-    bounds = getattr(request.rule, "bounds", None)
+    bounds = bounds_of(request.rule)
     around = {step: ends for step in values if (ends := interval([sums[step]], bounds=bounds)) is not None}
     line = style.line_named(text, finder.registry)
     return plots.Course(text, values, around, line), [s.baseline for s in sums.values() if s.baseline is not None]
@@ -166,7 +167,7 @@ def _course(request: Request, u: Signal, spec: Spec) -> tuple[plots.Course, list
 def _hat(request: Request) -> dict[int, tuple[float, float]]:
     """A(α, α̂(τ)) and p̂(τ), which ξ is read from; empty where there is one seed only."""
     finder = request.finder
-    if not finder.others() or getattr(request.rule, "lower_is_better", False):
+    if not finder.others() or lower_is_better(request.rule):
         return {}
     return finder.curve(finder.first(), finder.others(), request.rule, "accuracy")
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from ktiwprobe.corpus.split import Split
 from ktiwprobe.models.scoring import neg_log_p
+from ktiwprobe.plugins.capabilities import supports
+from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe.training.devices import choose_device
@@ -60,9 +62,9 @@ def _nats(extractor: Extractor, part: Split, step: int) -> NDArray[np.float64]:
     """-log p of an output, on average over each sentence. (sentences,)"""
     model, device = extractor.model(step), choose_device(extractor.device)
     nats = np.empty(len(part))
-    for rows in part.by_length() if hasattr(model, "trace") else np.arange(len(part))[:, None]:
+    for rows in part.by_length() if supports(model, AttentionModel) else np.arange(len(part))[:, None]:
         batch = part.batch(rows).to(device)
-        if hasattr(model, "trace"):
+        if supports(model, AttentionModel):
             nats[rows] = (neg_log_p(model.trace(batch), batch).sum(1) / batch.y_mask.sum(1)).cpu().numpy()
         else:
             _, total, nll = model.evaluate(batch)
