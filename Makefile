@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench models members clean
+.PHONY: help demo test test-slow lint bench models members map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ models: $(STAMP) ## which Hugging Face types can be probed: checks all and write
 
 members: $(STAMP) ## the tables of optional members in docs/plugins.md, from capabilities.py
 	$(BIN)/python -m benchmarks.members
+
+map: $(STAMP) ## draw the packages and their imports from the code: docs/figures/packages.png
+	$(BIN)/python -m benchmarks.map
 
 clean: ## remove what make made
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
