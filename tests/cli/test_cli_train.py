@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 
 def test_a_run_is_named_with_the_next_command(cli, small, tmp_path):

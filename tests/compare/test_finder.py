@@ -23,7 +23,7 @@ from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError, RunError, SpecError, UnknownNameError, UsageError
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import find_run
+from ktiwprobe.runs.listing import find_run
 
 PROBES = ("alpha", "beta", "gamma", "delta", "alpha-opt", "beta-hat", "my-own-probe")
 STAND_INS = ("bow-proxy", "ibm1", "logistic-regression")

@@ -19,7 +19,7 @@ import numpy as np
 
 from ktiwprobe import Run
 from ktiwprobe.experiments import reproduce
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from ktiwprobe.signals.signal import load_signal
 
 TASKS = ("toy-sentiment:train=60:validation=40:test=10", "toy-translation:train=40:validation=12:test=10")

@@ -13,7 +13,8 @@ import torch
 
 from ktiwprobe import Run
 from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNameError
-from ktiwprobe.runs.run import find_run, find_runs, latest_run, runs_folder
+from ktiwprobe.runs.listing import find_run, find_runs, latest_run
+from ktiwprobe.runs.run import runs_folder
 
 
 def flip(path: Path, position: int = -5) -> None:
@@ -39,8 +40,8 @@ def test_a_run_knows_what_it_is(tiny_run: Run) -> None:
     assert run.name == "tiny-task/tiny-model-s0"
     assert (run.seed, run.attention) == (0, "learned")
     assert run.record["schema"] == 1
-    assert run.record["owners"]["model"] == "plugin 'tiny' (in memory -)"
-    assert {"python", "torch", "ktiwprobe", "threads"} <= set(run.record["versions"])
+    assert run.record.owners["model"] == "plugin 'tiny' (in memory -)"
+    assert {"python", "torch", "ktiwprobe", "threads"} <= set(run.record.versions)
     assert repr(run) == f"Run({str(run.path)!r})"
     assert "tiny-task/tiny-model-s0" in run._repr_html_()
     assert f"{run.performance()[run.best_step()]:.3f} at step {run.best_step()}" in run._repr_html_()
@@ -233,7 +234,7 @@ def test_the_best_step_is_the_earliest_of_equals_with_a_checkpoint(tiny_run: Run
 def test_what_is_best_is_the_models_word(tiny_run: Run) -> None:
     """The record says by which measure; one that does not, of an older version, means accuracy."""
     log_of(tiny_run, accuracy=[0.1, 0.5, 0.4, 0.2, 0.9], loss=[3.0, 2.0, 1.0, 2.0, 0.1], perplexity=[9, 9, 9, 2, 1])
-    assert tiny_run.record["best_by"] == "accuracy"
+    assert tiny_run.record.best_by == "accuracy"
     for best_by, step in (("accuracy", 10), ("loss", 20), ("perplexity", 30), (None, 10)):
         record = {key: value for key, value in tiny_run.record.items() if key != "best_by"}
         run = Run.create(tiny_run.path, record | ({"best_by": best_by} if best_by else {}))

@@ -113,7 +113,7 @@ def test_a_stream_trains_on_fresh_sentences(run_tiny: Train) -> None:
     """An endless task learns, and only its finite splits have fingerprints."""
     run = run_tiny("tiny-model", "tiny-stream", steps=60, options={"lr": 0.03})
     assert run.log()[-1]["loss"] < run.log()[0]["loss"]
-    assert set(run.record["corpus"]) == {"validation"}
+    assert set(run.record.corpus) == {"validation"}
 
 
 def test_learned_attention_changes_everything(tiny_run: Run) -> None:

@@ -15,7 +15,7 @@ import torch
 import tiny
 from ktiwprobe import Run
 from ktiwprobe.errors import DamagedFileError, Interrupted, RunError
-from ktiwprobe.training.loop import loop as training
+from ktiwprobe.training import loop as training
 from observe import Watch, outcome, registry_with, stamps, steps_logged, the_run
 
 TESTS = Path(__file__).parents[1]

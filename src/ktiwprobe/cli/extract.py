@@ -45,7 +45,8 @@ def command(
     """
     from ktiwprobe.probes.extraction import Extractor
     from ktiwprobe.probes.performance import Performance
-    from ktiwprobe.runs.run import find_run, latest_run, runs_folder
+    from ktiwprobe.runs.listing import find_run, latest_run
+    from ktiwprobe.runs.run import runs_folder
 
     registry = load_registry()
     folder = runs_folder(runs)
@@ -72,5 +73,5 @@ def command(
 def _usual(extractor: Extractor) -> tuple[str, ...]:
     """Of a recorded run the probes that were recorded, for it holds no weights to compute others with."""
     if extractor.run.recorded:
-        return tuple(extractor.run.record["probes"])
+        return tuple(extractor.run.record.probes)
     return ("alpha", "beta", "delta") if extractor.attends else ("alpha", "beta")

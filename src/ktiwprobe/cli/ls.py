@@ -93,7 +93,8 @@ def _entry(entry: Any) -> dict[str, str]:
 
 
 def _runs(runs: str | None) -> Records:
-    from ktiwprobe.runs.run import find_runs, runs_folder
+    from ktiwprobe.runs.listing import find_runs
+    from ktiwprobe.runs.run import runs_folder
 
     rows = []
     for run in find_runs(runs_folder(runs)):

@@ -20,7 +20,8 @@ def command(run: str, yes: bool, runs: str | None) -> None:
     ktiwprobe rm toy-translation/lstm-seq2seq-s0
     """
     from ktiwprobe.errors import KtiwprobeError, UsageError
-    from ktiwprobe.runs.run import find_run, runs_folder
+    from ktiwprobe.runs.listing import find_run
+    from ktiwprobe.runs.run import runs_folder
 
     found = find_run(runs_folder(runs), run)
     if not yes:

@@ -45,7 +45,8 @@ def command(
     ktiwprobe show --watch
     """
     from ktiwprobe.compare.finder import Finder
-    from ktiwprobe.runs.run import latest_run, runs_folder
+    from ktiwprobe.runs.listing import latest_run
+    from ktiwprobe.runs.run import runs_folder
     from ktiwprobe.views.sentences import run_to_show, see
 
     if watch and at:

@@ -92,7 +92,7 @@ def command(
 def _advice(run: Run, runs: str | None) -> str:
     """What to type next."""
     u, v = {
-        "learned": ("delta" if run.record["kind"] == "classification" else "alpha", "beta"),
+        "learned": ("delta" if run.record.kind == "classification" else "alpha", "beta"),
         "uniform": ("alpha", "beta-uf"),
         "frozen-beta": ("alpha", "alpha-fr"),
     }[run.attention]
@@ -103,8 +103,8 @@ def _advice(run: Run, runs: str | None) -> str:
 
 
 def _has_learned_sibling(run: Run) -> bool:
-    from ktiwprobe.runs.run import find_runs
+    from ktiwprobe.runs.listing import find_runs
 
-    others = (other.record for other in find_runs(run.path.parent.parent))
-    same = ("task", "model", "identity")
-    return any(o["attention"] == "learned" and all(o[k] == run.record[k] for k in same) for o in others)
+    mine, others = run.record, (other.record for other in find_runs(run.path.parent.parent))
+    same = (mine.task, mine.model, mine.identity)
+    return any(o.attention == "learned" and (o.task, o.model, o.identity) == same for o in others)

@@ -18,7 +18,8 @@ from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.performance import Performance
 from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS, Groups, kin
-from ktiwprobe.runs.run import Run, find_run, runs_folder
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.signals.pooling import at_level
 from ktiwprobe.signals.signal import Signal, load_signal
 

@@ -13,8 +13,9 @@ from typing import Self
 from ktiwprobe.errors import KtiwprobeError, SpecError
 from ktiwprobe.plugins.options import as_dict, as_text
 from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.runs.listing import find_run, find_runs, latest_run
 from ktiwprobe.runs.recipe import make_recipe, recipe_of
-from ktiwprobe.runs.run import Run, find_run, find_runs, latest_run
+from ktiwprobe.runs.run import Run
 
 ATTENTIONS = {"uf": "uniform", "fr": "frozen-beta"}
 STAND_INS = {"px": "bow-proxy", "ibm": "ibm1", "log": "logistic-regression"}  # models that take part beside the group's

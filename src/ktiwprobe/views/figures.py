@@ -18,7 +18,8 @@ from ktiwprobe.corpus import cooccurrence
 from ktiwprobe.errors import SpecError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.runs.groups import ATTENTIONS, STAND_INS
-from ktiwprobe.runs.run import Run, find_run
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run
 from ktiwprobe.signals.signal import Signal
 from ktiwprobe.views import plots
 from ktiwprobe.views.sentences import run_to_show, see

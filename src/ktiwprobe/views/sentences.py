@@ -16,7 +16,8 @@ from ktiwprobe.compare.metrics import Agreement
 from ktiwprobe.errors import SpecError, UnknownNameError
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.recording.recorder import recorded_sentences
-from ktiwprobe.runs.run import Run, find_run
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run
 from ktiwprobe.signals.signal import Signal
 from ktiwprobe.views.style import SYMBOLS, is_weight
 
