@@ -58,7 +58,7 @@ def test_ls_runs(cli, installed_tiny):
     assert json.loads(cli("ls", "runs", "--json").stdout) == []
     cli("train", "tiny-model", "--seed", 3)
     head, line = cli("ls", "runs").stdout.splitlines()
-    assert head.split() == ["name", "attention", "step", "accuracy"]
+    assert head.split() == ["name", "attention", "step", "accuracy", "created"]
     assert line.split()[:3] == ["tiny-task/tiny-model-s3", "learned", "30"]
     (record,) = json.loads(cli("ls", "runs", "--json").stdout)
     assert (record["task"], record["model"], record["seed"]) == ("tiny-task", "tiny-model", 3)

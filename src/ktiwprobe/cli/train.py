@@ -19,6 +19,7 @@ from ktiwprobe.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from ktiwprobe.plugins.registry import Registry
     from ktiwprobe.runs.run import Run
 
 
@@ -66,7 +67,7 @@ def command(
     from ktiwprobe.training.loop import train
 
     keep_memory()
-    options = collect_options(config, pairs)
+    options, registry = collect_options(config, pairs), load_registry()
     run = train(
         model,
         task,
@@ -78,7 +79,7 @@ def command(
         name=name,
         resume=resume,
         device=device,
-        registry=load_registry(),
+        registry=registry,
         progress=show_progress(quiet),
     )
     best, measure = run.best_step(), run.best_by
@@ -86,20 +87,30 @@ def command(
     click.echo(f"{run.name}: step {run.steps()[-1]}, best {measure} {value:.4f} at step {best}, "
                f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
     if not quiet:
-        click.echo(f"next: {_advice(run, runs)}")
+        click.echo(f"next: {_advice(run, runs, registry)}")
 
 
-def _advice(run: Run, runs: str | None) -> str:
-    """What to type next."""
+def _advice(run: Run, runs: str | None, registry: Registry) -> str:
+    """What to type next. A bare symbol is of the latest run's group, so an older run that was resumed is named."""
+    from ktiwprobe.probes.extraction import Extractor
+
     u, v = {
         "learned": ("delta" if run.record.kind == "classification" else "alpha", "beta"),
         "uniform": ("alpha", "beta-uf"),
         "frozen-beta": ("alpha", "alpha-fr"),
     }[run.attention]
+    if run.attention == "learned" and _is_older(run) and Extractor(run, registry).attends:
+        u = f"{run.name}:{u}"
     where = f" --runs {shlex.quote(runs)}" if runs else ""
     alone = run.attention != "learned" and not _has_learned_sibling(run)
     first = "the same without --attention, then " if alone else ""
     return f"{first}ktiwprobe agree --u {u} --v {v}{where}"
+
+
+def _is_older(run: Run) -> bool:
+    from ktiwprobe.runs.listing import find_runs
+
+    return any(other.created > run.created for other in find_runs(run.path.parent.parent))
 
 
 def _has_learned_sibling(run: Run) -> bool:

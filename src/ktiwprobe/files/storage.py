@@ -91,6 +91,8 @@ def read_lines(path: Path) -> list[Any]:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
     records = []
     for line in lines:
         with contextlib.suppress(ValueError):

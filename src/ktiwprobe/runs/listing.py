@@ -68,6 +68,20 @@ def latest_run(folder: Path) -> Run:
     raise RunError(f"there are no runs in {folder}: train one with `ktiwprobe train lstm-seq2seq`, or pass --runs")
 
 
+def run_to_watch(folder: Path) -> Run:
+    """The latest run that is being trained now, which may be an older run that was resumed; else the latest run."""
+    latest = latest_run(folder)
+    return next((run for run in reversed(find_runs(folder)) if _is_unfinished(run) and run.busy()), latest)
+
+
+def _is_unfinished(run: Run) -> bool:
+    try:
+        reached, target = run.reached()
+    except RunError:  # a damaged state
+        return False
+    return reached < target and not run.recorded
+
+
 def latest_by_file_time(latest: Run, others: Sequence[Run]) -> str | None:
     """A sentence if `latest` was taken before `others` by a file time only, which copying changes."""
     if latest.record.created or all(run.path == latest.path for run in others):

@@ -89,14 +89,18 @@ def read_record(content: Any, where: str | Path = "run.json") -> RunRecord:
     for key, (fits, expected) in FIELDS.items():
         if not fits(current[key]):
             raise DamagedFileError(f"{where} is damaged: {key} is {reprlib.repr(current[key])}, not {expected}")
-    values = {key: tuple(current[key]) if isinstance(current[key], list) else current[key] for key in FIELDS}
+    values: dict[str, Any] = {key: _frozen(current[key]) for key in FIELDS}
     further = {key: value for key, value in current.items() if key not in FIELDS and key != "schema"}
     return RunRecord(**values, further=further)
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _migrate(content: dict[str, Any], where: str | Path) -> dict[str, Any]:
     """The same in the current schema."""
-    schema = content.get("schema")
+    schema: Any = content.get("schema")
     if not _is_whole(schema) or schema < 1:
         raise DamagedFileError(f"{where} is damaged: schema is {reprlib.repr(schema)}, not a whole number from 1")
     if schema > SCHEMA:
@@ -113,9 +117,8 @@ def _migrate(content: dict[str, Any], where: str | Path) -> dict[str, Any]:
 
 def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     """Schema 1, of version 0.1: some keys were optional, and it had no time of creation."""
-    optional = {"kind": "translation", "sites": [], "best_by": "accuracy", "versions": {}}
-    optional |= {"recorded": False, "probes": []}
-    return {**optional, **content, "schema": 2, "created": None}
+    usual = {"kind": "translation", "sites": [], "best_by": "accuracy", "versions": {}}
+    return {**usual, "recorded": False, "probes": [], **content, "schema": 2, "created": None}
 
 
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}  # from a schema to the next one

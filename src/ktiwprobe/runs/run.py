@@ -59,7 +59,7 @@ class Run:
         """A run that exists and that this version can read."""
         run = cls(path)
         if not run.exists:
-            raise RunError(f"there is no run at {path}")
+            raise RunError(f"there is no run at {path}: it has no run.json")
         run.record  # noqa: B018  (raises what is wrong with it)
         return run
 
@@ -158,7 +158,8 @@ class Run:
     def performance(self, measure: str = "accuracy") -> dict[int, float]:
         """The measure at every evaluated step that has a checkpoint."""
         steps = set(self.steps())
-        return {r["step"]: r[measure] for r in self.log() if r["step"] in steps and measure in r}
+        log = [line for line in self.log() if line["step"] in steps]
+        return {line["step"]: line[measure] for line in log if isinstance(line.get(measure), int | float)}
 
     def best_step(self, measure: str | None = None) -> int:
         """The checkpoint that performs best by `measure`, else by the model's own; the earliest of equals."""
@@ -169,8 +170,15 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, in order; of a recorded run those that were recorded to the end."""
-        steps = set(_by_step(self.path / "checkpoints"))
-        return sorted(steps & {record["step"] for record in self.log()} if self.exists and self.recorded else steps)
+        steps = self.kept_steps()
+        if not (self.exists and self.recorded):
+            return steps
+        logged = {record["step"] for record in self.log()}
+        return [step for step in steps if step in logged]
+
+    def kept_steps(self) -> list[int]:
+        """The steps of which there is a checkpoint file, in order; also of a run that cannot be read."""
+        return sorted(_by_step(self.path / "checkpoints"))
 
     def checkpoint(self, step: int) -> Path:
         """Where the weights after `step` updates are."""
