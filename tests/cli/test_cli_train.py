@@ -34,6 +34,15 @@ def test_the_next_command_works(cli, installed_tiny):
         cli(*words, "my runs")
 
 
+def test_an_older_run_that_goes_on_is_named(cli, installed_tiny):
+    """A bare SPEC is of the latest run's group, which an older run does not become by being extended."""
+    for seed in (0, 1):
+        cli("train", "tiny-model", "--seed", seed, "--quiet")
+    advice = cli("train", "tiny-model", "--steps", 32).stdout.splitlines()[-1]
+    assert advice == "next: ktiwprobe agree --u tiny-task/tiny-model-s0:alpha --v beta"
+    cli(*advice.removeprefix("next: ktiwprobe ").split())
+
+
 def test_a_uniform_run_alone_asks_for_a_learned_one(cli, installed_tiny):
     """Without a learned run to compare with, the summary says to train one first."""
     summary = cli("train", "tiny-model", "--attention", "uniform").stdout

@@ -101,18 +101,18 @@ def _entry(entry: Any) -> dict[str, str]:
 def _runs(runs: str | None) -> Records:
     """A record for each run, the latest last; those that cannot be read come after it, with the reason as `error`."""
     from ktiwprobe.errors import RunError
-    from ktiwprobe.runs.listing import list_runs
+    from ktiwprobe.runs.listing import UnreadableRun, list_runs
     from ktiwprobe.runs.run import runs_folder
 
     readable, unreadable = list_runs(runs_folder(runs))
-    rows, rest = [], [(run, run.reason) for run in unreadable]
+    rows = []
     for run in readable:
         try:
             rows.append(_run(run))
         except RunError as error:  # its log cannot be read
-            rest.append((run, str(error)))
+            unreadable.append(UnreadableRun(run.path, str(error)))
     nothing = dict.fromkeys(RUN_KEYS)
-    return rows + [{**nothing, "name": run.name, "path": str(run.path), "error": why} for run, why in rest]
+    return rows + [{**nothing, "name": run.name, "path": str(run.path), "error": run.reason} for run in unreadable]
 
 
 def _run(run: Run) -> dict[str, Any]:

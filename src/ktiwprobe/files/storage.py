@@ -150,11 +150,6 @@ def read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def file_hash(path: Path) -> str:
-    """The checksum a tensor file carries: what identifies a checkpoint."""
-    return str(read_meta(path)["checksum"])
-
-
 def hash_of(tensors: Mapping[str, Any]) -> str:
     """What identifies tensors that are not written."""
     return _checksum({name: _plain(tensor) for name, tensor in tensors.items()}, {})

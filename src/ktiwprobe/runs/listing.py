@@ -49,7 +49,7 @@ def run_path(folder: Path, name: str) -> Path:
     if (Path(name) / "run.json").exists():
         return Path(name)
     readable, unreadable = list_runs(folder)
-    runs = [*readable, *unreadable]
+    runs: list[Run | UnreadableRun] = [*readable, *unreadable]
     matches = [run for run in runs if name in (run.name, run.path.name)]
     if len(matches) > 1:
         raise RunError(f"{name!r} could be any of {', '.join(run.name for run in matches)}: write the task too")
