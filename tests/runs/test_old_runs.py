@@ -53,11 +53,8 @@ def test_old_runs_go_on(old_runs: Path, task: str) -> None:
     run = train(record.model, task, steps=42, options=options, runs=old_runs, device="cpu")
     assert run.path == open_run(old_runs, task).path
     assert run.steps() == [0, 40, 42]
-    assert [storage.read_meta(run.checkpoint(step)).get("run") for step in run.steps()] == [
-        None,
-        None,
-        record.fingerprint,
-    ]
+    marks = [storage.read_meta(run.checkpoint(step)).get("run") for step in run.steps()]
+    assert marks == [None, None, record.fingerprint]
     assert all(run.load_checkpoint(step) for step in run.steps())
     assert (run.record.created, run.record.steps) == (None, 40)
 
