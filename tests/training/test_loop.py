@@ -29,6 +29,12 @@ def changed_parameters(run: Run) -> set[str]:
     return {name for name in first if not torch.equal(first[name], last[name])}
 
 
+def same_weights(run: Run, other: Run, step: int) -> bool:
+    """Whether two runs have the same weights at a step, to the bit; the files differ in the mark of their run."""
+    mine, theirs = run.load_checkpoint(step), other.load_checkpoint(step)
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
 # what is learned
 
 
@@ -99,7 +105,7 @@ def test_schedules_say_what_is_kept_and_what_is_evaluated(run_tiny: Train) -> No
     assert run.steps() == [0, 7, 20, 30]
     assert steps_logged(run) == [0, 5, 7, 10, 15, 20, 25, 30]
     plain = run_tiny(options={"checkpoints": "0,7,20"})
-    assert run.checkpoint(30).read_bytes() == plain.checkpoint(30).read_bytes()
+    assert same_weights(run, plain, 30)
 
 
 def test_no_steps_at_all_is_a_run_of_the_untrained_model(run_tiny: Train) -> None:
@@ -128,7 +134,7 @@ def test_under_uniform_attention_the_attention_does_not_learn(run_tiny: Train, t
     assert (run.path.name, run.attention) == ("tiny-model-uniform-s0", "uniform")
     everything = set(run.load_checkpoint(0))
     assert changed_parameters(run) == {name for name in everything if not name.startswith("look.")}
-    assert run.checkpoint(0).read_bytes() == tiny_run.checkpoint(0).read_bytes()
+    assert same_weights(run, tiny_run, 0)
     assert run.log()[0] != tiny_run.log()[0]
 
 

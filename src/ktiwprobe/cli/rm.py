@@ -14,7 +14,9 @@ from ktiwprobe.cli.common import runs_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @runs_option
 def command(run: str, yes: bool, runs: str | None) -> None:
-    """Delete RUN with its checkpoints and signals; also one that cannot be read.
+    """Delete RUN with its checkpoints and signals.
+
+    RUN may be one that cannot be read.
 
     \b
     ktiwprobe rm toy-translation/lstm-seq2seq-s0
