@@ -11,7 +11,8 @@ import numpy as np
 
 from ktiwprobe import agree, build_registry, probe
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import find_run, runs_folder
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import runs_folder
 from ktiwprobe.views.tables import Table
 
 

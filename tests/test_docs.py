@@ -15,7 +15,7 @@ from ktiwprobe.experiments import reproduce
 from ktiwprobe.plugins.capabilities import members
 from ktiwprobe.plugins.hookspecs import PROJECT
 from ktiwprobe.plugins.registry import KINDS
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from ktiwprobe.views import figures
 from ktiwprobe_paper.text.parallel import FILES, SETS
 

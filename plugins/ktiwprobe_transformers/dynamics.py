@@ -96,7 +96,7 @@ def _train(context: Context, task: str) -> tuple[list[Turn], int]:
         Turn(runs["learned", a], runs["learned", b], runs["uniform", b])
         for a, b in zip(context.seeds, others, strict=True)
     ]
-    return turns, steps or int(turns[0].a.record["steps"])
+    return turns, steps or turns[0].a.record.steps
 
 
 def readings(sites: Sequence[str]) -> list[Reading]:

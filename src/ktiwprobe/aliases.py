@@ -25,7 +25,7 @@ MOVED = {
     "metrics": ("compare.metrics",),
     "probes": ("models.scoring", "probes.definitions"),
     "report": ("views.page",),
-    "run": ("runs.run",),
+    "run": ("runs.run", "runs.listing", "runs.best"),
     "sweep": ("training.sweep",),
     "tables": ("views.tables",),
 }

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from ktiwprobe import Run
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from ktiwprobe.signals.signal import Signal, make_signal
 from ktiwprobe.views.page import viewer_html
 

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 KEYS = ["metric", "u", "v", "value", "baseline", "ci", "rows", "skipped", "performance", "xi", "xi_star", "u_step",
         "v_step", "chosen", "warnings"]  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ktiwprobe.cli import COMMANDS
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"
 LOOK = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "

@@ -1,10 +1,12 @@
 """ktiwprobe ls, plugins, check, doctor: what there is, and how plugins that fail are told of"""
 
 import json
+import os
 import re
 
 import pytest
 
+from ktiwprobe import Run
 from ktiwprobe.plugins.registry import KINDS
 
 BROKEN = "import a_module_that_nobody_has\n"
@@ -58,11 +60,54 @@ def test_ls_runs(cli, installed_tiny):
     assert json.loads(cli("ls", "runs", "--json").stdout) == []
     cli("train", "tiny-model", "--seed", 3)
     head, line = cli("ls", "runs").stdout.splitlines()
-    assert head.split() == ["name", "attention", "step", "accuracy"]
+    assert head.split() == ["name", "attention", "step", "accuracy", "created"]
     assert line.split()[:3] == ["tiny-task/tiny-model-s3", "learned", "30"]
     (record,) = json.loads(cli("ls", "runs", "--json").stdout)
     assert (record["task"], record["model"], record["seed"]) == ("tiny-task", "tiny-model", 3)
     assert record["path"] == "runs/tiny-task/tiny-model-s3"
+    assert (record["created_from"], record["error"]) == ("run.json", None)
+    assert record["seconds"] > 0
+
+
+def test_ls_runs_gives_the_reason_of_what_cannot_be_read(cli, refusal, tiny_run):
+    """A damaged run is a line of its own and a record with `error`; other runs are listed, and rm removes it."""
+    other = Run.create(tiny_run.path.parent / "other", tiny_run.record)
+    (tiny_run.path / "run.json").write_text("[]")
+    reason = "runs/tiny-task/tiny-model-s0/run.json is damaged: it is not an object"
+    _, line, last = cli("ls", "runs").stdout.splitlines()
+    assert (line.split()[0], last) == (other.name, f"  tiny-task/tiny-model-s0 cannot be read: {reason}")
+    first, broken = json.loads(cli("ls", "runs", "--json").stdout)
+    assert (first["name"], first["error"]) == (other.name, None)
+    assert (broken["name"], broken["error"], broken["seed"]) == ("tiny-task/tiny-model-s0", reason, None)
+    assert broken.keys() == first.keys()
+    for words in ("extract tiny-model-s0", "show tiny-model-s0", "agree --u tiny-model-s0:alpha --v beta"):
+        assert refusal(*words.split(), code=1) == f"ktiwprobe: {reason}"
+    assert cli("rm", "tiny-model-s0", "--yes").stdout == "deleted tiny-task/tiny-model-s0\n"
+    assert len(cli("ls", "runs").stdout.splitlines()) == 2
+
+
+def test_ls_runs_with_a_log_that_cannot_be_read(cli, tiny_run):
+    """Its reason is listed as well."""
+    (tiny_run.path / "log.jsonl").unlink()
+    (tiny_run.path / "log.jsonl").mkdir()
+    reason = "tiny-model-s0 cannot be read: cannot read runs/tiny-task/tiny-model-s0/log.jsonl: Is a directory"
+    assert reason in cli("ls", "runs").stdout
+
+
+def test_file_times_are_named(cli, old_runs):
+    """Runs of version 0.1 are marked where they are listed, and where the latest of them is taken."""
+    lines = cli("ls", "runs", "--runs", old_runs).stdout.splitlines()[1:]
+    assert len(lines) == 3
+    assert all(line.endswith(" (file time)") for line in lines)
+    records = json.loads(cli("ls", "runs", "--runs", old_runs, "--json").stdout)
+    assert [(record["created_from"], record["seconds"]) for record in records] == [("file time", None)] * 3
+    latest = old_runs / "toy-sentiment+761ca2" / "lstm-classifier+bb973a-s0"
+    os.utime(latest / "run.json", (4e9, 4e9))
+    words = ["extract", "--probe", "alpha", "--at", "last", "--runs", old_runs]
+    shown = cli(*words)
+    assert "lstm-classifier+bb973a-s0 is taken as the latest run by its file time" in shown.stderr
+    assert shown.stdout.startswith("toy-sentiment+761ca2/lstm-classifier")
+    assert cli(*words, "--quiet").stderr == ""
 
 
 def test_ls_of_what_is_unknown(refusal):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 
 def test_a_report_is_one_file(cli, trained, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from observe import hears_ctrl_c
 
 PROGRAM = "from ktiwprobe.cli import main; main(prog_name='ktiwprobe')"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 
 def test_a_run_is_named_with_the_next_command(cli, small, tmp_path):
@@ -32,6 +32,15 @@ def test_the_next_command_works(cli, installed_tiny):
         assert advice.endswith(" --runs 'my runs'")
         words = advice.removeprefix("next: ktiwprobe ").removesuffix("'my runs'").split()
         cli(*words, "my runs")
+
+
+def test_an_older_run_that_goes_on_is_named(cli, installed_tiny):
+    """A bare SPEC is of the latest run's group, which an older run does not become by being extended."""
+    for seed in (0, 1):
+        cli("train", "tiny-model", "--seed", seed, "--quiet")
+    advice = cli("train", "tiny-model", "--steps", 32).stdout.splitlines()[-1]
+    assert advice == "next: ktiwprobe agree --u tiny-task/tiny-model-s0:alpha --v beta"
+    cli(*advice.removeprefix("next: ktiwprobe ").split())
 
 
 def test_a_uniform_run_alone_asks_for_a_learned_one(cli, installed_tiny):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from ktiwprobe.data import SPECIALS
 from ktiwprobe.errors import CorpusError, RunError, SpecError, UnknownNameError, UsageError
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import find_run
+from ktiwprobe.runs.listing import find_run
 
 STAND_INS = ("bow-proxy", "ibm1", "logistic-regression")
 A = metrics.Agreement()
@@ -169,9 +167,8 @@ def runs(trained: Path, tmp_path: Path) -> Path:
 
 
 def make_latest(run: Path) -> None:
-    """As if it had been trained just now."""
-    later = time.time() + 10
-    os.utime(run / "log.jsonl", (later, later))
+    """As if it had been created just now."""
+    Run.create(run, replace(Run(run).record, created=None))
 
 
 Find = Callable[..., Finder]

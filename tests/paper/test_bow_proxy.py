@@ -167,7 +167,7 @@ def test_a_run_keeps_every_epoch_and_is_best_by_loss(run_tiny: Train) -> None:
     run = run_tiny("bow-proxy", options={**FEW, "epochs": 3, "lr": 0.01})
     assert run.steps() == [0, 4, 8, 12]
     losses = run.performance("loss")
-    assert run.record["best_by"] == "loss"
+    assert run.record.best_by == "loss"
     assert run.best_step() == min(losses, key=losses.__getitem__)
 
 

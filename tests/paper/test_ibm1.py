@@ -234,7 +234,7 @@ def test_a_run_keeps_every_iteration(run_tiny: Train) -> None:
     """Steps 0 to 2, evaluated on the validation split, the lowest loss best."""
     few = {"task.train": 100, "task.validation": 20, "task.test": 5, "iterations": 2}
     run = run_tiny("ibm1", options=few)
-    assert run.record["task"] == "toy-translation"
+    assert run.record.task == "toy-translation"
     assert run.steps() == [0, 1, 2]
     losses = run.performance("loss")
     assert run.best_step() == min(losses, key=losses.__getitem__)

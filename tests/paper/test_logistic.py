@@ -146,7 +146,7 @@ def test_a_stream_of_examples_will_do() -> None:
 def test_a_run_is_one_checkpoint(run_tiny: Train) -> None:
     """The best of the sweep, on its own default task."""
     run = run_tiny("logistic-regression", options={"task.train": 200, "task.validation": 40, "task.test": 5})
-    assert run.record["task"] == "toy-sentiment"
+    assert run.record.task == "toy-sentiment"
     assert run.steps() == [0]
     assert run.load_checkpoint(0)["C"].item() in SWEEP
     assert run.performance()[0] > 0.6

@@ -49,7 +49,7 @@ def test_optimal_attention_is_held_to_another_trainings_beta(claim, tmp_path):
     for seeds, of_v in (((20,), ("mlp", 20)), ((20, 13), ("linear", 13))):
         report = claim("optimal-attention", "multi30k", seeds=seeds)
         runs = [Run(tmp_path / "runs" / name) for name in report.runs]
-        names = {(run.record["options"]["model"]["output"], run.seed): run.name for run in runs}
+        names = {(run.record.options["model"]["output"], run.seed): run.name for run in runs}
         u, v = f"{names['linear', 20]}:alpha-opt@best", f"{names[of_v]}:beta@max"
         expected = agree(u, v, runs=tmp_path / "runs").value
         assert report.result.table[0]["A(alpha-opt, beta-hat)"] == expected

@@ -15,7 +15,7 @@ from ktiwprobe.compare.metrics import Agreement
 from ktiwprobe.errors import CorpusError, OptionError
 from ktiwprobe.experiments import reproduce
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import find_run
+from ktiwprobe.runs.listing import find_run
 from ktiwprobe_paper.experiments.comparison import Cell, Row
 from ktiwprobe_paper.experiments.published import QUANTITIES, TABLES
 from ktiwprobe_paper.experiments.table_result import is_above_chance, judged

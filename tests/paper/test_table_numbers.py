@@ -19,7 +19,7 @@ import numpy as np
 
 from ktiwprobe import Run
 from ktiwprobe.experiments import reproduce
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from ktiwprobe.signals.signal import load_signal
 
 TASKS = ("toy-sentiment:train=60:validation=40:test=10", "toy-translation:train=40:validation=12:test=10")
@@ -35,10 +35,10 @@ def draws(*about: Any) -> np.random.Generator:
 def fake(run: Run) -> None:
     """Replace what was measured: signals come closer to one another step by step, and performance rises unevenly."""
     record = run.record
-    who = record["task"], record["model"], run.attention, run.seed
+    who = record.task, record.model, run.attention, run.seed
     for path in sorted(run.path.glob("signals/*/*/*.safetensors")):
         signal, step = load_signal(path), int(path.parent.name)
-        common = draws("common", record["task"]).integers(0, SCALE, signal.values.shape[1])
+        common = draws("common", record.task).integers(0, SCALE, signal.values.shape[1])
         own = draws(*who, path.stem, step).integers(0, 4 * SCALE, signal.values.shape)
         replace(signal, values=(common * min(step, 10) + own).astype(np.float32)).save(path)
     rng = draws(*who, "log")

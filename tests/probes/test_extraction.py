@@ -27,9 +27,10 @@ from ktiwprobe.errors import (
     UsageError,
 )
 from ktiwprobe.files.progress import Progress
+from ktiwprobe.plugins.quantities import quantity
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes import definitions as probes
-from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, uses
+from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.signals.signal import load_signal
 from tiny import TinyModel
@@ -483,7 +484,7 @@ def test_an_exception_of_a_plugin_has_its_file_and_line(tiny_run: Run) -> None:
     with pytest.raises(
         ContractError, match=r"probe 'odd' of TinyModel raised AttributeError: .*test_extraction\.py:\d+\)"
     ):
-        extract(tiny_run, "odd", registry=registry_with("probes", "odd", uses()(broken)))
+        extract(tiny_run, "odd", registry=registry_with("probes", "odd", quantity("o", "odd", uses=())(broken)))
     with pytest.raises(ContractError, match=r"Broken raised ZeroDivisionError: by a plugin \(.*\.py:\d+\)") as error:
         extract(tiny_run, "beta", registry=registry_with("models", "tiny-model", Broken))
     assert isinstance(error.value.__cause__, ZeroDivisionError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,22 @@ def test_resume_forgets_what_comes_again(tmp_path: Path) -> None:
     again.resume(model, 5)
     assert again.run.steps() == [0, 5]
     assert not again.run.signal_path("validation", 10, "beta").exists()
+    assert [path.name for path in again.run.path.glob("performance/*/*")] == ["000000", "000005"]
     again.record(model, 10)
     assert [line["step"] for line in again.run.log()] == [0, 5, 10]
+
+
+def test_a_recorded_run_has_a_time_and_marks_its_files(tmp_path: Path) -> None:
+    """A step that was copied from the recording of another training is refused, with its signals."""
+    for seed in (0, 1):
+        recorder(tmp_path, seed=seed).record(fresh(seed), 0)
+    run, other = (Run.open(tmp_path / "traced" / f"mine-s{seed}") for seed in (0, 1))
+    assert run.created < other.created
+    for name in ("checkpoints", "signals"):
+        shutil.copytree(other.path / name, run.path / name, dirs_exist_ok=True)
+    with pytest.raises(RunError, match=r"000000\.safetensors belongs to another run than traced/mine-s0"):
+        extract(run, "alpha", at=0, registry=REGISTRY)
+    assert extract(other, "alpha", at=0, registry=REGISTRY).name == "traced/mine-s1:alpha@0"
 
 
 def test_an_interrupted_step_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Recipes: what makes a run this run, from a user's wishes and back from a record."""
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -263,7 +262,7 @@ def test_the_record_says_what_best_means(tiny_corpus: Corpus) -> None:
         plugins |= {best_by: claim("models", f"by-{best_by}", model)}  # type: ignore[dict-item]
     registry = build_registry(plugins)
     found = {name: make_recipe(registry, name).record(tiny_corpus, None) for name in ("tiny-count", "by-loss")}
-    assert {name: record["best_by"] for name, record in found.items()} == {"tiny-count": "accuracy", "by-loss": "loss"}
+    assert {name: record.best_by for name, record in found.items()} == {"tiny-count": "accuracy", "by-loss": "loss"}
     with pytest.raises(ContractError, match="best_by of model 'by-bleu' is 'bleu': it must be accuracy or loss or"):
         make_recipe(registry, "by-bleu").record(tiny_corpus, None)
 
@@ -272,7 +271,7 @@ def test_a_record_gives_the_recipe_back(tiny_registry: Registry, tiny_corpus: Co
     """Everything that decides what a run is survives run.json."""
     values = {"width": 16, "dropout": 0.1, "lr": 0.123456789, "epochs": 2, "evaluations": "every:5", "variety": 3}
     made = make_recipe(tiny_registry, "tiny-model", seed=5, attention="uniform", values=values)
-    run = Run.create(tmp_path / "t" / "r", json.loads(json.dumps(made.record(tiny_corpus, None))))
+    run = Run.create(tmp_path / "t" / "r", made.record(tiny_corpus, None))
     assert replace(recipe_of(run, tiny_registry), length_given=True) == made
 
 
@@ -300,7 +299,9 @@ def test_a_run_whose_plugin_is_gone_names_it(tiny_run: Run) -> None:
 
 def test_a_run_whose_options_are_gone_says_so(tiny_run: Run, tiny_registry: Registry) -> None:
     """A plugin that changed its options since is the run's trouble, not the user's typing."""
-    tiny_run.record["options"]["model"]["depth"] = 3
+    file = tiny_run.path / "run.json"
+    file.write_text(file.read_text().replace('"width": 8', '"width": 8, "depth": 3'))
+    tiny_run = Run.open(tiny_run.path)
     with pytest.raises(RunError, match=r"was made with other options than its plugins have now: .*model\.depth"):
         recipe_of(tiny_run, tiny_registry)
 

@@ -6,14 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from ktiwprobe import Run
-from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, UnknownNameError
-from ktiwprobe.runs.run import find_run, find_runs, latest_run, runs_folder
+from ktiwprobe import Corpus, Run, extract
+from ktiwprobe.errors import DamagedFileError, RunBusyError, RunError, SpecError, UnknownNameError
+from ktiwprobe.files import storage
+from ktiwprobe.plugins.registry import Registry
+from ktiwprobe.runs.run import runs_folder
 
 
 def flip(path: Path, position: int = -5) -> None:
@@ -23,11 +28,11 @@ def flip(path: Path, position: int = -5) -> None:
     path.write_bytes(content)
 
 
-def copy_of(run: Run, task: str, name: str, *, when: float) -> Run:
-    """The same record under another name, trained at another time."""
-    other = Run.create(run.path.parent.parent / task / name, {**run.record, "task": task})
-    os.utime(other.path / "run.json", (when, when))
-    return other
+def edit(run: Run, **values: Any) -> None:
+    """Change keys of run.json; None removes a key."""
+    file = run.path / "run.json"
+    content = json.loads(file.read_text()) | values
+    file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
 
 
 # what a run is
@@ -38,9 +43,8 @@ def test_a_run_knows_what_it_is(tiny_run: Run) -> None:
     run = Run.open(tiny_run.path)
     assert run.name == "tiny-task/tiny-model-s0"
     assert (run.seed, run.attention) == (0, "learned")
-    assert run.record["schema"] == 1
-    assert run.record["owners"]["model"] == "plugin 'tiny' (in memory -)"
-    assert {"python", "torch", "ktiwprobe", "threads"} <= set(run.record["versions"])
+    assert run.record.owners["model"] == "plugin 'tiny' (in memory -)"
+    assert {"python", "torch", "ktiwprobe", "threads"} <= set(run.record.versions)
     assert repr(run) == f"Run({str(run.path)!r})"
     assert "tiny-task/tiny-model-s0" in run._repr_html_()
     assert f"{run.performance()[run.best_step()]:.3f} at step {run.best_step()}" in run._repr_html_()
@@ -53,22 +57,10 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_schema_is_refused(tiny_run: Run) -> None:
-    """A run that this version cannot read says which schema it has, and is not listed."""
-    file = tiny_run.path / "run.json"
-    file.write_text(json.dumps({**tiny_run.record, "schema": 99}))
-    with pytest.raises(RunError, match="schema 99, this version reads 1"):
+    """A run that this version cannot read says which version wrote it, and what to do."""
+    edit(tiny_run, schema=99, versions={"ktiwprobe": "9.1"})
+    with pytest.raises(RunError, match=r"schema 99 by ktiwprobe 9\.1, and this version reads schemas up to 2: upgrade"):
         Run.open(tiny_run.path)
-    assert find_runs(tiny_run.path.parent.parent) == []
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"schema": 1}', '{"schema": 1, "task": "x"}'])
-def test_a_damaged_record_is_named_and_not_listed(tiny_run: Run, content: str) -> None:
-    """A run.json that was cut or altered is damaged, and does not hide the other runs."""
-    other = copy_of(tiny_run, "tiny-task", "other", when=1.0)
-    (tiny_run.path / "run.json").write_text(content)
-    with pytest.raises(DamagedFileError, match=r"run\.json is damaged"):
-        Run.open(tiny_run.path)
-    assert [run.name for run in find_runs(tiny_run.path.parent.parent)] == [other.name]
 
 
 def test_where_runs_live(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,49 +70,6 @@ def test_where_runs_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KTIWPROBE_RUNS", "/elsewhere")
     assert runs_folder() == Path("/elsewhere")
     assert runs_folder("here") == Path("here")
-
-
-# finding
-
-
-def test_runs_are_found_by_name_short_name_and_path(tiny_run: Run) -> None:
-    """Three ways to say the same run."""
-    folder = tiny_run.path.parent.parent
-    for name in ("tiny-task/tiny-model-s0", "tiny-model-s0", str(tiny_run.path)):
-        assert find_run(folder, name).path == tiny_run.path
-
-
-def test_an_ambiguous_short_name_lists_the_runs(tiny_run: Run) -> None:
-    """A name that two tasks have must be written with its task."""
-    copy_of(tiny_run, "other-task", tiny_run.path.name, when=1.0)
-    folder = tiny_run.path.parent.parent
-    with pytest.raises(RunError, match=r"could be any of other-task/tiny-model-s0, tiny-task/tiny-model-s0: write the"):
-        find_run(folder, "tiny-model-s0")
-    assert find_run(folder, "tiny-task/tiny-model-s0").path == tiny_run.path
-
-
-def test_an_unknown_run_suggests_the_nearest(tiny_run: Run) -> None:
-    """A mistyped run is answered with the runs there are."""
-    with pytest.raises(UnknownNameError, match="did you mean 'tiny-task/tiny-model-s0'"):
-        find_run(tiny_run.path.parent.parent, "tiny-task/tiny-model-s1")
-
-
-def test_the_latest_run_is_the_one_trained_last(tiny_run: Run) -> None:
-    """Runs are ordered by when they were last trained, not by name."""
-    folder = tiny_run.path.parent.parent
-    log = tiny_run.path / "log.jsonl"
-    os.utime(log, (1000, 1000))
-    early, late = (copy_of(tiny_run, "t", name, when=when) for name, when in (("z", 500), ("a", 2000)))
-    assert [run.path for run in find_runs(folder)] == [early.path, tiny_run.path, late.path]
-    os.utime(log, (3000, 3000))
-    assert latest_run(folder).path == tiny_run.path
-
-
-def test_no_runs_is_a_sentence(tmp_path: Path) -> None:
-    """An empty or missing folder says how to make a run."""
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(RunError, match=r"there are no runs in .*train one"):
-            latest_run(folder)
 
 
 # the lock
@@ -233,12 +182,12 @@ def test_the_best_step_is_the_earliest_of_equals_with_a_checkpoint(tiny_run: Run
 def test_what_is_best_is_the_models_word(tiny_run: Run) -> None:
     """The record says by which measure; one that does not, of an older version, means accuracy."""
     log_of(tiny_run, accuracy=[0.1, 0.5, 0.4, 0.2, 0.9], loss=[3.0, 2.0, 1.0, 2.0, 0.1], perplexity=[9, 9, 9, 2, 1])
-    assert tiny_run.record["best_by"] == "accuracy"
-    for best_by, step in (("accuracy", 10), ("loss", 20), ("perplexity", 30), (None, 10)):
-        record = {key: value for key, value in tiny_run.record.items() if key != "best_by"}
-        run = Run.create(tiny_run.path, record | ({"best_by": best_by} if best_by else {}))
-        assert run.best_step() == step
-        assert run.best_step("loss") == 20
+    assert tiny_run.record.best_by == "accuracy"
+    for best_by, step in (("accuracy", 10), ("loss", 20), ("perplexity", 30)):
+        edit(tiny_run, best_by=best_by)
+        assert Run.open(tiny_run.path).best_step() == step
+    edit(tiny_run, schema=1, best_by=None)
+    assert Run.open(tiny_run.path).best_step() == 10
 
 
 def test_a_run_without_evaluated_checkpoint_has_no_best_step(tiny_run: Run) -> None:
@@ -327,11 +276,23 @@ def test_progress_is_that_of_a_whole_state(tiny_run: Run) -> None:
 
 def test_what_a_killed_writer_left_is_tidied(tiny_run: Run) -> None:
     """Half-written files go, everything else stays."""
+    tiny_run.performance_path("train", 10, "likelihood").parent.mkdir(parents=True)
     before = sorted(tiny_run.path.rglob("*"))
-    for folder in ("", "checkpoints", "checkpoints/latest"):
+    for folder in ("", "checkpoints", "checkpoints/latest", "performance/train/000010"):
         (tiny_run.path / folder / ".x.9.tmp").touch()
     tiny_run.tidy()
     assert sorted(tiny_run.path.rglob("*")) == before
+
+
+def test_what_came_after_a_step_is_forgotten(tiny_run: Run) -> None:
+    """Log, checkpoints, signals and performance: nothing of later steps is left."""
+    for step in (10, 20):
+        for path in (tiny_run.signal_path("test", step, "beta"), tiny_run.performance_path("test", step, "bleu")):
+            path.parent.mkdir(parents=True)
+            path.touch()
+    tiny_run.forget_after(10)
+    assert tiny_run.steps() == [line["step"] for line in tiny_run.log()] == [0, 10]
+    assert {file.parent.name for file in tiny_run.path.glob("*/test/*/*")} == {"000010"}
 
 
 def test_signals_have_a_place_of_their_own(tiny_run: Run) -> None:
@@ -346,3 +307,72 @@ def test_what_a_run_reached_is_read_without_its_contents(tiny_run):
     for file in (tiny_run.path / "checkpoints/latest").iterdir():
         file.unlink()
     assert tiny_run.reached() == tiny_run.progress() == (-1, 30)
+
+
+# files of another run
+
+
+@pytest.fixture
+def another(run_tiny: Callable[..., Run]) -> Run:
+    """A run of the same recipe with another seed."""
+    return run_tiny(seed=1, runs="another")
+
+
+def test_checkpoints_of_another_run_are_refused(tiny_run: Run, another: Run, tiny_registry: Registry) -> None:
+    """Neither loaded, nor are signals read or made that would be of them; its own checkpoints are still read."""
+    shutil.copy(another.checkpoint(20), tiny_run.checkpoint(20))
+
+    def use_signals(at: int) -> object:
+        return extract(tiny_run, "beta", at=at, registry=tiny_registry, device="cpu")
+
+    for use in (tiny_run.load_checkpoint, tiny_run.checkpoint_hash, use_signals):
+        with pytest.raises(RunError, match=r"000020\.safetensors belongs to another run than tiny-task/tiny-model-s0"):
+            use(20)
+    assert tiny_run.load_checkpoint(10)
+
+
+def test_states_of_another_run_are_refused(tiny_run: Run, another: Run, run_tiny: Callable[..., Run]) -> None:
+    """Training does not go on from them."""
+    shutil.copytree(another.path / "checkpoints", tiny_run.path / "checkpoints", dirs_exist_ok=True)
+    for use in (tiny_run.load_latest, tiny_run.reached, lambda: run_tiny(steps=40)):
+        with pytest.raises(RunError, match=r"latest/000030\.safetensors belongs to another run than tiny-task/"):
+            use()
+
+
+def test_a_file_without_a_mark_is_of_version_0_1(tiny_run: Run) -> None:
+    """So it can be of a run of that version, and of no later one."""
+    storage.write_tensors(tiny_run.checkpoint(20), {"w": torch.ones(1)}, {"step": 20})
+    with pytest.raises(RunError, match="belongs to another run"):
+        tiny_run.load_checkpoint(20)
+    edit(tiny_run, schema=1)
+    assert Run.open(tiny_run.path).load_checkpoint(20)["w"] == 1
+
+
+# what it was trained on, and what came out
+
+
+def test_a_run_gives_its_model(tiny_run: Run, tiny_registry: Registry) -> None:
+    """At its best checkpoint, or at another one: the weights that were kept, ready to be probed."""
+    for at, step in (("best", tiny_run.best_step()), ("last", 30), (10, 10)):
+        model = tiny_run.model(at, device="cpu", registry=tiny_registry)
+        kept = tiny_run.load_checkpoint(step)
+        assert all(torch.equal(value, kept[name]) for name, value in model.state().items())
+        assert not model.training
+    with pytest.raises(SpecError, match="has no step 15"):
+        tiny_run.model(15, registry=tiny_registry)
+
+
+def test_a_model_attends_as_it_was_trained(run_tiny: Callable[..., Run], tiny_registry: Registry) -> None:
+    """That of a uniform run attends uniformly."""
+    run = run_tiny(attention="uniform", steps=2)
+    batch = run.corpus(registry=tiny_registry).split("validation").batch(np.arange(2))
+    alpha = run.model(registry=tiny_registry, device="cpu").trace(batch).alpha
+    assert torch.allclose(alpha[0, 0, batch.x_mask[0]], 1 / batch.x_mask[0].sum())
+
+
+def test_a_run_gives_its_corpus(tiny_run: Run, tiny_registry: Registry, tiny_corpus: Corpus) -> None:
+    """The one it was trained on; if the task gives another one by now, that is an error."""
+    assert tiny_run.corpus(registry=tiny_registry).fingerprints == tiny_corpus.fingerprints
+    edit(tiny_run, corpus={"validation": "0" * 16})
+    with pytest.raises(RunError, match="was trained on another corpus than 'tiny-task' gives now"):
+        Run.open(tiny_run.path).corpus(registry=tiny_registry)

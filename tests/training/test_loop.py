@@ -4,6 +4,7 @@ import errno
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ def changed_parameters(run: Run) -> set[str]:
     return {name for name in first if not torch.equal(first[name], last[name])}
 
 
+def same_weights(run: Run, other: Run, step: int) -> bool:
+    """Whether two runs have the same weights at a step, to the bit; the files differ in the mark of their run."""
+    mine, theirs = run.load_checkpoint(step), other.load_checkpoint(step)
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
 # what is learned
 
 
@@ -47,7 +54,7 @@ def test_the_same_wishes_give_the_same_bytes(run_tiny: Train, tiny_run: Run) -> 
     """Two trainings of one recipe, in folders of their own, are equal in every byte; another seed is another run."""
     again = run_tiny(runs="again")
     assert outcome(again) == outcome(tiny_run)
-    assert (again.path / "run.json").read_bytes() == (tiny_run.path / "run.json").read_bytes()
+    assert replace(again.record, created=tiny_run.record.created) == tiny_run.record
     assert outcome(run_tiny(seed=1))["log.jsonl"] != outcome(tiny_run)["log.jsonl"]
 
 
@@ -98,7 +105,7 @@ def test_schedules_say_what_is_kept_and_what_is_evaluated(run_tiny: Train) -> No
     assert run.steps() == [0, 7, 20, 30]
     assert steps_logged(run) == [0, 5, 7, 10, 15, 20, 25, 30]
     plain = run_tiny(options={"checkpoints": "0,7,20"})
-    assert run.checkpoint(30).read_bytes() == plain.checkpoint(30).read_bytes()
+    assert same_weights(run, plain, 30)
 
 
 def test_no_steps_at_all_is_a_run_of_the_untrained_model(run_tiny: Train) -> None:
@@ -113,7 +120,7 @@ def test_a_stream_trains_on_fresh_sentences(run_tiny: Train) -> None:
     """An endless task learns, and only its finite splits have fingerprints."""
     run = run_tiny("tiny-model", "tiny-stream", steps=60, options={"lr": 0.03})
     assert run.log()[-1]["loss"] < run.log()[0]["loss"]
-    assert set(run.record["corpus"]) == {"validation"}
+    assert set(run.record.corpus) == {"validation"}
 
 
 def test_learned_attention_changes_everything(tiny_run: Run) -> None:
@@ -127,7 +134,7 @@ def test_under_uniform_attention_the_attention_does_not_learn(run_tiny: Train, t
     assert (run.path.name, run.attention) == ("tiny-model-uniform-s0", "uniform")
     everything = set(run.load_checkpoint(0))
     assert changed_parameters(run) == {name for name in everything if not name.startswith("look.")}
-    assert run.checkpoint(0).read_bytes() == tiny_run.checkpoint(0).read_bytes()
+    assert same_weights(run, tiny_run, 0)
     assert run.log()[0] != tiny_run.log()[0]
 
 
@@ -346,8 +353,8 @@ def test_a_run_of_another_corpus_is_refused(run_tiny: Train, tiny_run: Run) -> N
 def test_a_run_of_another_schema_is_not_overwritten(run_tiny: Train, tiny_run: Run) -> None:
     """What a later version wrote stays as it is."""
     file = tiny_run.path / "run.json"
-    file.write_text(file.read_text().replace('"schema": 1', '"schema": 2'))
-    with pytest.raises(RunError, match="schema 2"):
+    file.write_text(file.read_text().replace('"schema": 2', '"schema": 3'))
+    with pytest.raises(RunError, match="schema 3"):
         run_tiny(steps=60)
 
 

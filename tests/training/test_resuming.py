@@ -310,7 +310,7 @@ def test_kill_9_inside_any_save_costs_no_bit(run_tiny: Train, killed: Path) -> N
     """Killed at each fsync, so before and after each rename, and resumed: always the same run, and no leftovers."""
     whole = outcome(run_tiny(steps=2, options={"checkpoints": "0"}))
     folders = sorted((killed / "in-a-save").iterdir())
-    assert len(folders) == 15  # two for each of 6 files, one for each of 2 lines of the log, and the one not killed
+    assert len(folders) == 19  # two for each of 8 files, one for each of 2 lines of the log, and the one not killed
     for folder in folders:
         assert outcome(the_run(folder)) == whole, folder.name
         assert not list(folder.rglob("*.tmp")), folder.name

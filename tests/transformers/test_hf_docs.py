@@ -9,7 +9,7 @@ from test_tracer import bart, collate, sentences
 from transformers import TrainingArguments
 
 from hf_tiny import FAMILIES, save_bert
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 from test_docs import DOCS, blocks, page, type_in
 
 
@@ -26,7 +26,7 @@ def test_the_commands_of_the_page() -> None:
     assert len(commands) == 8
     for command in commands:
         assert type_in(command.replace("FOLDER", str(folder))), command
-    assert [run.record["model"] for run in find_runs(Path("runs"))] == ["hf-seq2seq", "hf-classifier", "hf-masked-lm"]
+    assert [run.record.model for run in find_runs(Path("runs"))] == ["hf-seq2seq", "hf-classifier", "hf-masked-lm"]
     assert all(f"| `{name}` |" in text for name, _ in FAMILIES)
 
 

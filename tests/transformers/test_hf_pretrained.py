@@ -86,14 +86,14 @@ def test_a_run_is_rebuilt_from_its_folder_and_checkpoint(folder: Path, tmp_path:
         patch.chdir(tmp_path)
         sizes = {"task.train": 40, "task.validation": 12, "task.test": 12, "path": "model", "memory": 4}
         run = train("hf-classifier", "toy-sentiment", steps=3, options=sizes, runs=tmp_path / "runs", device="cpu")
-    assert run.record["options"]["model"]["path"] == str(there)
+    assert run.record.options["model"]["path"] == str(there)
     beta = extract(run, "beta", device="cpu")
     found = agree(extract(run, "delta", device="cpu"), beta)
     assert 0 <= found.value <= 1
     again = torch.nn.utils.parameters_to_vector
     model = hf_tiny.REGISTRY.load("models", "hf-classifier")
     del again, model
-    assert len(run.record["sites"]) == 4
+    assert len(run.record.sites) == 4
 
 
 def test_pretrained_weights_learn_more_slowly_than_a_new_head(folder: Path) -> None:

@@ -117,7 +117,7 @@ def test_every_view_names_the_right_tokens(tmp_path: Path) -> None:
     lines = [line.split()[0] for line in shown.output.splitlines() if line[:1].isdigit() and "*" in line]
     assert (shown.exit_code, lines) == (0, labels), shown.output
     again = load_corpus(run.corpus_path)
-    assert again.fingerprints == run.record["corpus"]
+    assert again.fingerprints == run.record.corpus
     page = describe(Extractor(run, build_registry(), device="cpu"), np.array([1]))
     nats = recorded_sentences(run, 0)["nll"][1] / len(labels)
     assert (page[0]["target"], page[0]["surprise"]) == (labels, pytest.approx(nats / np.log(2), abs=1e-3))

@@ -179,9 +179,9 @@ def test_other_kinds_of_models(tmp_path: Path) -> None:
 
 
 def iter_runs(folder: Path, name: str) -> Any:
-    from ktiwprobe.runs.run import find_runs
+    from ktiwprobe.runs.listing import find_runs
 
-    return (run for run in find_runs(folder) if run.record["model"] == name)
+    return (run for run in find_runs(folder) if run.record.model == name)
 
 
 def test_bad_input_is_told_in_a_sentence(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ class Comparison:
         return Extractor(run, self.context.registry, split=self.how.split, device=self.context.device)
 
     def _last(self, run: Run) -> int | None:
-        return self.runs.last[run.record["model"]]
+        return self.runs.last[run.record.model]
 
 
 def _peak(curve: Curve) -> float:

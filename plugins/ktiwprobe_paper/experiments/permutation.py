@@ -106,7 +106,7 @@ def _row(context: Context, task: str, reader: str, runs: Sequence[Run], curves: 
 
 
 def _at_end(context: Context, run: Run, probe: str) -> float:
-    last = max(step for step in run.steps() if step <= _steps(context, run.record["task"]))
+    last = max(step for step in run.steps() if step <= _steps(context, run.record.task))
     ((_, signal),) = context.signals(run, probe, [last], split="test")
     return peak_is_gold(signal, context.gold(run, split="test"))
 

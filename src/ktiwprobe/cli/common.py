@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ktiwprobe.files.progress import Progress
     from ktiwprobe.plugins.registry import Registry
+    from ktiwprobe.runs.run import Run
     from ktiwprobe.training.engines import Engine
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,6 +165,16 @@ def load_registry() -> Registry:
     for failure in registry.failures:
         click.echo(f"ktiwprobe: warning: {failure}", err=True)
     return registry
+
+
+def choose_latest(folder: Path, quiet: bool) -> Run:
+    """The latest run; if only a file time says so, standard error does too."""
+    from ktiwprobe.runs.listing import find_runs, latest_by_file_time, latest_run
+
+    latest = latest_run(folder)
+    if not quiet and (sentence := latest_by_file_time(latest, find_runs(folder))):
+        click.echo(f"ktiwprobe: {sentence}", err=True)
+    return latest
 
 
 def show_progress(quiet: bool) -> Progress:

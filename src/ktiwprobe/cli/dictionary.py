@@ -47,7 +47,8 @@ def command(
     ktiwprobe dictionary Hund Katze --task multi30k
     """
     from ktiwprobe.compare.finder import Finder
-    from ktiwprobe.runs.run import find_run, runs_folder
+    from ktiwprobe.runs.listing import find_run
+    from ktiwprobe.runs.run import runs_folder
     from ktiwprobe.views.dictionary import MEANING, look_up
     from ktiwprobe.views.tables import align, cells
 

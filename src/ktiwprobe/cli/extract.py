@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktiwprobe.cli.common import load_registry, show_progress, signal_options
+from ktiwprobe.cli.common import choose_latest, load_registry, show_progress, signal_options
 
 if TYPE_CHECKING:
     from ktiwprobe.probes.extraction import Extractor
@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Compute and store signals of RUN, or how well it performs.
 
-    RUN is the latest if it is left out. What is stored already is not computed again.
+    RUN is the most recently created run if it is left out. What is stored already is not computed again.
 
     \b
     ktiwprobe extract
@@ -45,21 +45,22 @@ def command(
     """
     from ktiwprobe.probes.extraction import Extractor
     from ktiwprobe.probes.performance import Performance
-    from ktiwprobe.runs.run import find_run, latest_run, runs_folder
+    from ktiwprobe.runs.listing import find_run
+    from ktiwprobe.runs.run import runs_folder
 
     registry = load_registry()
     folder = runs_folder(runs)
-    found = find_run(folder, run) if run else latest_run(folder)
+    chosen = find_run(folder, run) if run else choose_latest(folder, quiet)
     for probe in probes:
         registry.entry("probes", probe)
-    extractor = Extractor(found, registry, split=split, device=device)
+    extractor = Extractor(chosen, registry, split=split, device=device)
     progress = show_progress(quiet)
     best = Performance(extractor, progress=progress).best_step
-    steps = found.steps() if at == "all" else [best() if at == "best" else extractor.step(at)]
+    steps = chosen.steps() if at == "all" else [best() if at == "best" else extractor.step(at)]
     if performance:
         measured = Performance(extractor, performance, progress)
         for step in steps:
-            click.echo(f"{found.name}@{step}: {performance} {measured.at(step):.4g} on {split}")
+            click.echo(f"{chosen.name}@{step}: {performance} {measured.at(step):.4g} on {split}")
         return
     for step in steps:
         for probe in probes or _usual(extractor):
@@ -72,5 +73,5 @@ def command(
 def _usual(extractor: Extractor) -> tuple[str, ...]:
     """Of a recorded run the probes that were recorded, for it holds no weights to compute others with."""
     if extractor.run.recorded:
-        return tuple(extractor.run.record["probes"])
+        return tuple(extractor.run.record.probes)
     return extractor.usual_probes()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ktiwprobe.cli.common import collect_options, json_option, load_registry, options_option, runs_option
 
+if TYPE_CHECKING:
+    from ktiwprobe.runs.run import Run
+
 Records = list[dict[str, Any]]
+RUN_KEYS = ("name", "task", "model", "attention", "seed", "step", "accuracy", "created", "created_from", "seconds",
+            "path", "error")  # fmt: skip
 
 
 @click.command("ls")
@@ -32,8 +37,9 @@ def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str,
     from ktiwprobe.plugins.registry import KINDS
 
     if what == "runs":
-        rows, keys = _runs(runs), ("name", "attention", "step", "accuracy")
-        click.echo(_shown(rows, keys, as_json) or "no runs yet: ktiwprobe train lstm-seq2seq")
+        rows = _runs(runs)
+        shown = json.dumps(rows, indent=2) if as_json else _runs_as_text(rows)
+        click.echo(shown or "no runs yet: ktiwprobe train lstm-seq2seq")
         return
     registry = load_registry()
     if what == "sites":
@@ -93,21 +99,39 @@ def _entry(entry: Any) -> dict[str, str]:
 
 
 def _runs(runs: str | None) -> Records:
-    from ktiwprobe.runs.run import find_runs, runs_folder
+    """A record for each run, the latest last; those that cannot be read come after it, with the reason as `error`."""
+    from ktiwprobe.errors import RunError
+    from ktiwprobe.runs.listing import UnreadableRun, list_runs
+    from ktiwprobe.runs.run import runs_folder
 
+    readable, unreadable = list_runs(runs_folder(runs))
     rows = []
-    for run in find_runs(runs_folder(runs)):
-        curve, steps = run.performance(), run.steps()
-        rows.append(
-            {
-                "name": run.name,
-                "task": run.record["task"],
-                "model": run.record["model"],
-                "attention": run.attention,
-                "seed": run.seed,
-                "step": steps[-1] if steps else 0,
-                "accuracy": max(curve.values(), default=None),
-                "path": str(run.path),
-            }
-        )
-    return rows
+    for run in readable:
+        try:
+            rows.append(_run(run))
+        except RunError as error:  # its log cannot be read
+            unreadable.append(UnreadableRun(run.path, str(error)))
+    nothing = dict.fromkeys(RUN_KEYS)
+    return rows + [{**nothing, "name": run.name, "path": str(run.path), "error": run.reason} for run in unreadable]
+
+
+def _run(run: Run) -> dict[str, Any]:
+    curve, steps, record = run.performance(), run.steps(), run.record
+    what = run.name, record.task, record.model, record.attention, record.seed
+    reached = steps[-1] if steps else 0, max(curve.values(), default=None)
+    when = run.created.isoformat(timespec="seconds"), "run.json" if record.created else "file time", run.seconds()
+    return dict(zip(RUN_KEYS, (*what, *reached, *when, str(run.path), None), strict=True))
+
+
+def _runs_as_text(rows: Records) -> str:
+    """A table of the runs that can be read, and a sentence about each of the others."""
+    readable = [{**row, "created": _time(row)} for row in rows if row["error"] is None]
+    table = _shown(readable, ("name", "attention", "step", "accuracy", "created"), as_json=False)
+    reasons = (f"  {row['name']} cannot be read: {row['error']}" for row in rows if row["error"])
+    return "\n".join(filter(None, (table, *reasons)))
+
+
+def _time(row: dict[str, Any]) -> str:
+    """To the minute, in UTC; marked where it is only a file time."""
+    time = row["created"][:16].replace("T", " ")
+    return time if row["created_from"] == "run.json" else f"{time} (file time)"

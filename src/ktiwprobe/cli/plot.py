@@ -58,7 +58,8 @@ def command(
 
     from ktiwprobe.compare.finder import Finder
     from ktiwprobe.errors import UnknownNameError
-    from ktiwprobe.runs.run import find_run, runs_folder
+    from ktiwprobe.runs.listing import find_run
+    from ktiwprobe.runs.run import runs_folder
     from ktiwprobe.views import plots
     from ktiwprobe.views.figures import KINDS, Request, check_output, draw
 

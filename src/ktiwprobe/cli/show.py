@@ -37,7 +37,7 @@ def command(
     """Show one sentence of a run in the terminal.
 
     Outputs down, inputs across: a number and a colour for each pair. Without RUN it is the learned run that `agree`
-    takes; with --watch the latest.
+    takes; with --watch the run that is being trained, else the latest.
 
     \b
     ktiwprobe show
@@ -45,14 +45,15 @@ def command(
     ktiwprobe show --watch
     """
     from ktiwprobe.compare.finder import Finder
-    from ktiwprobe.runs.run import latest_run, runs_folder
+    from ktiwprobe.runs.listing import run_to_watch
+    from ktiwprobe.runs.run import runs_folder
     from ktiwprobe.views.sentences import run_to_show, see
 
     if watch and at:
         raise click.UsageError("--watch shows the newest step: leave --at out.")
     folder = runs_folder(runs)
     finder = Finder(folder, load_registry(), task=task, split=split, device=device)
-    chosen = latest_run(folder) if watch and not (run or task) else run_to_show(finder, run)
+    chosen = run_to_watch(folder) if watch and not (run or task) else run_to_show(finder, run)
     look = partial(see, finder.extractor(chosen), sentence, split_names(probes, finder.registry), site=site)
     if watch:
         _follow(chosen, look, quiet=quiet)

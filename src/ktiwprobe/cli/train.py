@@ -68,7 +68,7 @@ def command(
     from ktiwprobe.training.loop import train
 
     keep_memory()
-    options = collect_options(config, pairs)
+    options, registry = collect_options(config, pairs), load_registry()
     run = train(
         model,
         task,
@@ -80,7 +80,7 @@ def command(
         name=name,
         resume=resume,
         device=device,
-        registry=load_registry(),
+        registry=registry,
         progress=show_progress(quiet),
     )
     best, measure = run.best_step(), run.best_by
@@ -88,25 +88,38 @@ def command(
     click.echo(f"{run.name}: step {run.steps()[-1]}, best {measure} {value:.4f} at step {best}, "
                f"{len(run.steps())} checkpoints in {run.path}")  # fmt: skip
     if not quiet:
-        click.echo(f"next: {_advice(run, runs, load_registry())}")
+        click.echo(f"next: {_advice(run, runs, registry)}")
 
 
 def _advice(run: Run, runs: str | None, registry: Registry) -> str:
-    """What to type next: attention (of a classifier saliency) against knowledge, or what this kind of run shows."""
+    """What to type next: attention (of a classifier saliency) against knowledge, or what this kind of run shows.
+
+    A bare symbol is of the latest run's group, so an older run that was resumed is named.
+    """
+    from ktiwprobe.probes.extraction import Extractor
+
     kinds = ((name, kind) for name, kind in registry.run_kinds().items() if kind.attention == run.attention)
     suffix, kind = next(kinds, (None, None))
-    looking: Role = "saliency" if kind is None and run.record["kind"] == "classification" else "attention"
+    looking: Role = "saliency" if kind is None and run.record.kind == "classification" else "attention"
     u = registry.probes_of(looking)[0]
     v = registry.probes_of(kind.shows[0] if kind else "knowledge")[0] + (f"-{suffix}" if suffix else "")
+    if run.attention == "learned" and _is_older(run) and Extractor(run, registry).attends:
+        u = f"{run.name}:{u}"
     where = f" --runs {shlex.quote(runs)}" if runs else ""
     alone = run.attention != "learned" and not _has_learned_sibling(run)
     first = "the same without --attention, then " if alone else ""
     return f"{first}ktiwprobe agree --u {u} --v {v}{where}"
 
 
-def _has_learned_sibling(run: Run) -> bool:
-    from ktiwprobe.runs.run import find_runs
+def _is_older(run: Run) -> bool:
+    from ktiwprobe.runs.listing import find_runs
 
-    others = (other.record for other in find_runs(run.path.parent.parent))
-    same = ("task", "model", "identity")
-    return any(o["attention"] == "learned" and all(o[k] == run.record[k] for k in same) for o in others)
+    return any(other.created > run.created for other in find_runs(run.path.parent.parent))
+
+
+def _has_learned_sibling(run: Run) -> bool:
+    from ktiwprobe.runs.listing import find_runs
+
+    mine, others = run.record, (other.record for other in find_runs(run.path.parent.parent))
+    same = (mine.task, mine.model, mine.identity)
+    return any(o.attention == "learned" and (o.task, o.model, o.identity) == same for o in others)

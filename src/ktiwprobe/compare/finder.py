@@ -18,7 +18,8 @@ from ktiwprobe.plugins.registry import HAT, Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.performance import Performance
 from ktiwprobe.runs.groups import Groups, kin
-from ktiwprobe.runs.run import Run, find_run, runs_folder
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.signals.pooling import at_level
 from ktiwprobe.signals.signal import Signal, load_signal
 
@@ -216,7 +217,7 @@ class Finder(Groups):
 
     def _fits_itself(self, run: Run) -> bool:
         """Whether the model counts instead of learning by steps: its first checkpoint is already trained."""
-        model = self.registry.entries["models"].get(run.record["model"])
+        model = self.registry.entries["models"].get(run.record.model)
         return not run.recorded and model is not None and supports(model.load(), FitsItself)
 
     def in_context(self, result: Agreement, rule: Rule) -> Agreement:

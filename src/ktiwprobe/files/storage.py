@@ -91,6 +91,8 @@ def read_lines(path: Path) -> list[Any]:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
     records = []
     for line in lines:
         with contextlib.suppress(ValueError):
@@ -126,14 +128,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any
 
 def read_numpy(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays of a file and its JSON object, checked; a file of another program may have no checksum."""
-    return _read(path, numpy_format, foreign=True)
+    return _read(path, "numpy", foreign=True)
 
 
 def read_torch(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same as torch tensors on the CPU, of our own files only."""
-    from safetensors import torch as torch_format
-
-    return _read(path, torch_format, foreign=False)
+    return _read(path, "pt", foreign=False)
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -150,30 +150,29 @@ def read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def file_hash(path: Path) -> str:
-    """The checksum a tensor file carries: what identifies a checkpoint."""
-    return str(read_meta(path)["checksum"])
-
-
 def hash_of(tensors: Mapping[str, Any]) -> str:
     """What identifies tensors that are not written."""
     return _checksum({name: _plain(tensor) for name, tensor in tensors.items()}, {})
 
 
-def _read(path: Path, form: Any, *, foreign: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: Path, framework: str, *, foreign: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        content = path.read_bytes()
-        tensors = form.load(content)
-        header = content[8 : 8 + int.from_bytes(content[:8], "little")]
-        meta = _json_of(json.loads(header).get("__metadata__"), path)
+        with safetensors.safe_open(path, framework=framework) as file:
+            meta = _json_of(file.metadata(), path)
+            tensors = {name: _own(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118  (no mapping)
     except FileNotFoundError as error:
         raise RunError(f"there is no {path}") from error
-    except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
+    except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error})") from error
     checksum = meta.pop("checksum", None)
     if (checksum or not foreign) and checksum != _checksum(tensors, meta):
         raise DamagedFileError(f"{path} is damaged: its contents do not match their checksum")
     return tensors, meta
+
+
+def _own(tensor: Any) -> Any:
+    """In memory of its own: torch tensors are mapped from the file, which may be replaced; numpy arrays are copies."""
+    return tensor if isinstance(tensor, np.ndarray) else tensor.clone()
 
 
 def _json_of(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:

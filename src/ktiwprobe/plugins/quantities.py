@@ -67,7 +67,10 @@ class Quantity:
             ("step_of_hat", (self.step_of_hat,), ("best", "max")),
         ):
             if not isinstance(value, tuple) or not set(value) <= set(legal) or (name == "pooling" and len(value) != 2):
-                raise ContractError(f"quantity {self.symbol!r} has {name} {value!r}: choose from {', '.join(legal)}")
+                number = " two of" if name == "pooling" else ""
+                raise ContractError(
+                    f"{name} of {self.symbol!r} is {value!r}: it must be{number} {', '.join(filter(None, legal))}"
+                )
 
     @property
     def is_weight(self) -> bool:

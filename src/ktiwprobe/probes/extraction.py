@@ -21,7 +21,6 @@ from ktiwprobe.corpus.corpus import Corpus
 from ktiwprobe.corpus.saved import load_corpus
 from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
-from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.capabilities import supports, version_of
 from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
@@ -131,7 +130,7 @@ class Extractor:
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be what it was; that of a recorded run lies with it."""
         corpus = load_corpus(self.run.corpus_path) if self.run.recorded else self.recipe.corpus()
-        if corpus.fingerprints != self.run.record["corpus"]:
+        if corpus.fingerprints != self.run.record.corpus:
             raise RunError(
                 f"run {self.run.name} was trained on another corpus than {corpus.task!r} gives now: "
                 "bring the data back, or train again"
@@ -200,10 +199,10 @@ class Extractor:
 
     def identity_of(self, step: int) -> dict[str, Any]:
         """What tells whether something that was stored is of this checkpoint and these examples."""
-        fingerprint = self.run.record["corpus"].get(self.split)
+        fingerprint = self.run.record.corpus.get(self.split)
         if fingerprint is None:
             self.corpus.split(self.split)  # says what is wrong
-        checkpoint = storage.file_hash(self.run.checkpoint(step))
+        checkpoint = self.run.checkpoint_hash(step)
         return {"step": step, "split": self.split, "fingerprint": fingerprint, "checkpoint": checkpoint}
 
     def _identity(self, probe: str, step: int) -> dict[str, Any]:
@@ -212,7 +211,7 @@ class Extractor:
 
     def _version(self, probe: str) -> list[int]:
         """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
-        model = self.registry.entries["models"].get(self.run.record["model"])  # gone with its plugin, perhaps
+        model = self.registry.entries["models"].get(self.run.record.model)  # gone with its plugin, perhaps
         owners = self.registry.load("probes", probe), model and model.load()
         return [version_of(owner) for owner in owners]
 

@@ -17,8 +17,8 @@ from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.capabilities import Translates, supports
 from ktiwprobe.probes.extraction import Extractor
-from ktiwprobe.runs.run import LOWER_IS_BETTER
-from ktiwprobe.runs.run import MEASURES as LOGGED
+from ktiwprobe.runs.best import MEASURES as LOGGED
+from ktiwprobe.runs.best import best_of
 from ktiwprobe.training.loop import EVALUATED_CELLS, evaluate
 
 MEASURES = (*LOGGED, "bleu")
@@ -55,11 +55,7 @@ class Performance:
         """The checkpoint that performs best, the earliest of equals; for the test split chosen on validation."""
         if self.extractor.split == "test":
             return Performance(self.extractor.over("validation"), self.measure, self.progress).best_step(last)
-        curve = self.curve(last)
-        if not curve:
-            raise RunError(f"run {self.run.name} has no evaluated checkpoint: train it on with --resume")
-        sign = -1 if self.measure in LOWER_IS_BETTER else 1
-        return max(curve, key=lambda step: (sign * curve[step], -step))
+        return best_of(self.curve(last), self.measure, self.run.name)
 
     def record(self, step: int) -> dict[str, Any]:
         """What was measured at a checkpoint and how; stored, and measured anew only if it is of something else."""
@@ -87,7 +83,7 @@ class Performance:
         corpus, model = self.extractor.corpus, self.extractor.model(step)
         if corpus.kind != "translation" or not supports(model, Translates):
             raise UsageError(
-                f"BLEU is for models that translate, and {self.run.record['model']} on {corpus.task} does not: "
+                f"BLEU is for models that translate, and {self.run.record.model} on {corpus.task} does not: "
                 "use --performance accuracy"
             )
         said: list[str] = []

@@ -32,7 +32,9 @@ from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.probing import evaluating
+from ktiwprobe.runs.names import check_name, folder_name
 from ktiwprobe.runs.recipe import Attention, versions
+from ktiwprobe.runs.record import RunRecord
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.runs.schedule import is_due
 from ktiwprobe.training.loop import evaluate
@@ -66,11 +68,8 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self.due(0)  # refuses what is no schedule
-        for what, name in (("task", self.task), ("model", self.model)):
-            if not name or name.startswith(".") or set(name) & set("/\\:@[]"):
-                raise UsageError(
-                    f"{name!r} cannot be the name of a {what}: it is part of a folder's name and of a SPEC"
-                )
+        check_name(self.task, "task")
+        check_name(self.model, "model")
         if self.attention not in get_args(Attention):
             raise UnknownNameError("attention", self.attention, get_args(Attention))
         for probe in self.probes:
@@ -94,9 +93,7 @@ class Recorder:
             h6 = short_hash(dict(self.settings))
         except TypeError as error:
             raise OptionError(f"settings cannot be written as JSON ({error}): they must be plain values") from error
-        model = f"{self.model}+{h6}" if h6 else self.model
-        how = "" if self.attention == "learned" else f"-{self.attention}"
-        return Run(runs_folder(self.runs) / self.task / f"{model}{how}-s{self.seed}")
+        return Run(runs_folder(self.runs) / self.task / folder_name(self.model, self.attention, self.seed, h6))
 
     def due(self, step: int) -> bool:
         """Whether `step` is of the schedule."""
@@ -154,26 +151,26 @@ class Recorder:
         self._live = _Live(run, self.registry, self.corpus, _device(model))
         return self._live
 
-    def _record(self, model: object) -> dict[str, Any]:
+    def _record(self, model: object) -> RunRecord:
         """What run.json says: as of any run, but that it was recorded."""
         settings = json.loads(json.dumps(dict(self.settings)))
-        return {
-            "recorded": True,
-            "probes": list(self.probes),
-            "task": self.task,
-            "model": self.model,
-            "attention": self.attention,
-            "seed": self.seed,
-            "kind": self.corpus.kind,
-            "steps": 0,
-            "options": {"task": {}, "model": {}, "train": settings},
-            "identity": ["", short_hash(settings)],
-            "sites": list(sites_of(model)),
-            "best_by": "accuracy",
-            "corpus": self.corpus.fingerprints,
-            "owners": {"task": "a training of its own", "model": type(model).__name__},
-            "versions": versions(self.registry),
-        }
+        return RunRecord(
+            recorded=True,
+            probes=tuple(self.probes),
+            task=self.task,
+            model=self.model,
+            attention=self.attention,
+            seed=self.seed,
+            kind=self.corpus.kind,
+            steps=0,
+            options={"task": {}, "model": {}, "train": settings},
+            identity=("", short_hash(settings)),
+            sites=tuple(map(str, sites_of(model))),
+            best_by="accuracy",
+            corpus=self.corpus.fingerprints,
+            owners={"task": "a training of its own", "model": type(model).__name__},
+            versions=versions(self.registry),
+        )
 
 
 class _Live(Extractor):
@@ -255,14 +252,14 @@ def _state(model: object) -> Mapping[str, Tensor]:
     raise ContractError(f"{type(model).__name__} has neither state() nor state_dict(): one of them tells its weights")
 
 
-def _check_same(run: Run, mine: Mapping[str, Any]) -> None:
+def _check_same(run: Run, mine: RunRecord) -> None:
     """A recording may go on only with what it began with."""
     if not run.recorded:
         raise RunError(
             f"{run.path} is a run that `ktiwprobe train` made: give the recording another task or model name"
         )
     for what in SAME:
-        theirs, ours = run.record.get(what), mine[what]
+        theirs, ours = getattr(run.record, what), getattr(mine, what)
         if theirs != ours:
             told = "" if what in ("options", "corpus") else f" ({theirs}, not {ours})"
             name = {"corpus": "probe set", "options": "settings"}.get(what, what)

@@ -13,8 +13,9 @@ from ktiwprobe.errors import KtiwprobeError, SpecError
 from ktiwprobe.plugins.options import as_dict, as_text
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.plugins.run_kinds import RunKind
+from ktiwprobe.runs.listing import find_run, find_runs, latest_run
 from ktiwprobe.runs.recipe import make_recipe, recipe_of
-from ktiwprobe.runs.run import Run, find_run, find_runs, latest_run
+from ktiwprobe.runs.run import Run
 
 AVERAGED = {"classification": 5}  # other seeds over which ξ is averaged: curves of one output a sentence are rough
 
@@ -38,10 +39,10 @@ class Groups:
         if self._group_of_named is not None:
             return self._group_of_named
         if self._group is None:
-            runs = [run for run in self.runs() if self.task in (None, run.record["task"])]
+            runs = [run for run in self.runs() if self.task in (None, run.record.task)]
             if not runs:
                 latest_run(self.folder)  # says that there are none at all
-                known = sorted({run.record["task"] for run in self.runs()})
+                known = sorted({run.record.task for run in self.runs()})
                 raise SpecError(
                     f"there are no runs of task {self.task!r} in {self.folder}; there are some of {', '.join(known)}"
                 )
@@ -58,7 +59,7 @@ class Groups:
     def kinds_of(self, run: Run) -> list[str]:
         """The suffixes that mean runs like this one."""
         record = run.record
-        about = record["model"], record["attention"], record["options"]
+        about = record.model, record.attention, record.options
         return [name for name, kind in self.registry.run_kinds().items() if kind.matches(*about)]
 
     def stands_beside(self, run: Run) -> bool:
@@ -70,7 +71,7 @@ class Groups:
         """The runs of a kind: of the group, or on its task where the kind has a model or options of its own."""
         kind = self.registry.run_kinds()[name]
         among = self.group() if not (kind.model or kind.options) else self._on_the_task()
-        alike = [run for run in among if kind.model or run.record["model"] == self.group()[0].record["model"]]
+        alike = [run for run in among if kind.model or run.record.model == self.group()[0].record.model]
         return sorted((run for run in alike if name in self.kinds_of(run)), key=lambda run: run.seed)
 
     def beside(self) -> dict[str, Run]:
@@ -109,7 +110,7 @@ class Groups:
 
     def others(self) -> list[Run]:
         """The runs whose attention ξ compares with A's: B, or on corpora of some kinds the mean of several."""
-        return self.hats()[: AVERAGED.get(str(self.first().record.get("kind")), 1)]
+        return self.hats()[: AVERAGED.get(self.first().record.kind, 1)]
 
     def _turn(self) -> list[Run]:
         """The learned runs with A first."""
@@ -132,20 +133,20 @@ class Groups:
     def described(self) -> str:
         """The group's model and task."""
         record = self.group()[-1].record
-        return f"{record['model']} on {record['task']}"
+        return f"{record.model} on {record.task}"
 
     def command(self, kind: RunKind | None = None, *, seed: bool = False) -> str:
         """What trains another run of the group, or one of a `kind`."""
         record = self.group()[-1].record
         if self.group()[-1].recorded:
-            return f"your own loop and ktiwprobe.Recorder, as the others of {record['task']}"
+            return f"your own loop and ktiwprobe.Recorder, as the others of {record.task}"
         kind = kind or RunKind("")
         another = f" --seed {max(r.seed for r in self.group()) + 1}" if seed else ""
         attention = f" --attention {kind.attention}" if kind.attention else ""
         spaces = ("task",) if kind.model else ("task", "model", "train")
         options = "".join(f" -o {key}={as_text(value)}" for key, value in kind.options.items())
-        model = f"{kind.model or record['model']} --task {record['task']}"
-        return f"ktiwprobe train {model}{another}{attention}{self._options(*spaces)}{options}"
+        model = f"{kind.model or record.model} --task {record.task}"
+        return f"ktiwprobe train {model}{another}{self._options(*spaces)}{options}{attention}"
 
     def _options(self, *spaces: str) -> str:
         """The options that make the group what it is, as one writes them."""
@@ -169,4 +170,4 @@ def _group_of(run: Run) -> list[Run]:
 
 def kin(run: Run) -> tuple[str, str, str]:
     """Equal for runs that differ only in seed, attention and length."""
-    return run.path.parent.name, run.record["model"], run.record["identity"][1]
+    return run.path.parent.name, run.record.model, run.record.identity[1]

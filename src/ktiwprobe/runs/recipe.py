@@ -43,12 +43,14 @@ from ktiwprobe.plugins.capabilities import (
 from ktiwprobe.plugins.options import Values, as_dict, changed, fill, option, options_of, short_hash, sort_into_spaces
 from ktiwprobe.plugins.protocols import AttentionModel, Model
 from ktiwprobe.plugins.registry import Registry
-from ktiwprobe.runs.run import MEASURES, Run
+from ktiwprobe.runs.best import MEASURES
+from ktiwprobe.runs.names import check_name, folder_name, with_hash
+from ktiwprobe.runs.record import LENGTH, RunRecord
+from ktiwprobe.runs.run import Run
 from ktiwprobe.runs.schedule import Named, steps_of
 
 M = TypeVar("M")
 Attention = Literal["learned", "uniform", "frozen-beta"]
-NOT_IDENTITY = ("steps", "epochs")  # how long a run goes on does not make it another run
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,9 @@ class Recipe:
 
     def folder(self, runs: Path, name: str | None = None) -> Path:
         """RUNS/<task>[+h6]/<model>[+h6][-uniform|-frozen-beta]-s<seed>, or RUNS/<task>[+h6]/<name>."""
-        task, model = (
-            f"{base}+{h6}" if h6 else base for base, h6 in zip((self.task, self.model), self.identity, strict=True)
-        )
-        how = "" if self.attention == "learned" else f"-{self.attention}"
-        if name is not None and (not name or name.startswith(".") or set(name) & set("/\\:@[]")):
-            raise UsageError(f"{name!r} cannot be the name of a run: it is to be a folder, and to stand in a SPEC")
-        return runs / task / (name or f"{model}{how}-s{self.seed}")
+        task, model = self.identity
+        run = folder_name(self.model, self.attention, self.seed, model) if name is None else check_name(name, "run")
+        return runs / with_hash(self.task, task) / run
 
     def corpus(self) -> Corpus:
         """The corpus, as the model wants to read it."""
@@ -149,30 +147,24 @@ class Recipe:
         train = corpus.splits["train"]
         return -(-len(train) // self.train_options.batch) if isinstance(train, Split) else None
 
-    def record(self, corpus: Corpus, model: object) -> Values:
+    def record(self, corpus: Corpus, model: object) -> RunRecord:
         """What run.json says."""
-        return {
-            "task": self.task,
-            "model": self.model,
-            "attention": self.attention,
-            "seed": self.seed,
-            "kind": corpus.kind,
-            "steps": self.steps(corpus),
-            "options": {
-                "task": as_dict(self.task_options),
-                "model": as_dict(self.model_options),
-                "train": as_dict(self.train_options),
-            },
-            "identity": list(self.identity),
-            "sites": list(sites_of(model)),
-            "best_by": self._best_by(),
-            "corpus": corpus.fingerprints,
-            "owners": {
-                "task": _owner(self.registry, "tasks", self.task),
-                "model": _owner(self.registry, "models", self.model),
-            },
-            "versions": versions(self.registry),
-        }
+        spaces = {"task": self.task_options, "model": self.model_options, "train": self.train_options}
+        return RunRecord(
+            task=self.task,
+            model=self.model,
+            attention=self.attention,
+            seed=self.seed,
+            kind=corpus.kind,
+            steps=self.steps(corpus),
+            options={space: as_dict(options) for space, options in spaces.items()},
+            identity=self.identity,
+            sites=tuple(map(str, sites_of(model))),
+            best_by=self._best_by(),
+            corpus=corpus.fingerprints,
+            owners={kind: _owner(self.registry, f"{kind}s", getattr(self, kind)) for kind in ("task", "model")},
+            versions=versions(self.registry),
+        )
 
     def _best_by(self) -> str:
         """By which measure the model's best checkpoint is found."""
@@ -208,7 +200,7 @@ def make_recipe(
     train = fill(TrainOptions, _layered({"steps": 1000}, *suggested, given["train"]), space="train")
     train.evaluated(0, epoch=1, named=registry.schedules())  # refuses what is no schedule
     plain = fill(TrainOptions, _layered({"steps": 1000}, *suggested), space="train")
-    differing = {f"train.{k}": v for k, v in as_dict(train).items() if k not in NOT_IDENTITY and v != as_dict(plain)[k]}
+    differing = {f"train.{k}": v for k, v in as_dict(train).items() if k not in LENGTH and v != as_dict(plain)[k]}
     differing |= changed(filled["model"], given["model"])
     identity = short_hash(changed(filled["task"], given["task"])), short_hash(differing)
     length_given = bool({"steps", "epochs"} & set(given["train"]))
@@ -222,22 +214,22 @@ def recipe_of(run: Run, registry: Registry) -> Recipe:
     if run.recorded:
         raise RunError(
             f"run {run.name} was recorded in a training of its own: its model cannot be made again, only what was "
-            f"recorded ({', '.join(record['probes'])}) can be read"
+            f"recorded ({', '.join(record.probes)}) can be read"
         )
-    for kind in ("task", "model"):
-        if record[kind] not in registry.entries[f"{kind}s"]:
-            owner = record["owners"][kind]
+    for kind, name in (("task", record.task), ("model", record.model)):
+        if name not in registry.entries[f"{kind}s"]:
+            owner = record.owners.get(kind)
             raise PluginError(
-                f"run {run.name} needs the {kind} {record[kind]!r} of {owner}, which is not there: install it again"
+                f"run {run.name} needs the {kind} {name!r} of {owner}, which is not there: install it again"
             )
-    given = {f"{space}.{k}": v for space, values in record["options"].items() for k, v in values.items()}
+    given = {f"{space}.{k}": v for space, values in record.options.items() for k, v in values.items()}
     given = {key: v for key, v in given.items() if v is not None or key not in ("train.steps", "train.epochs")}
-    chosen = {"seed": record["seed"], "attention": record["attention"]}
+    chosen: dict[str, Any] = {"seed": record.seed, "attention": record.attention}
     try:
-        recipe = make_recipe(registry, record["model"], record["task"], values=given, **chosen)
+        recipe = make_recipe(registry, record.model, record.task, values=given, **chosen)
     except OptionError as error:
         raise RunError(f"run {run.name} was made with other options than its plugins have now: {error}") from error
-    return replace(recipe, identity=tuple(record["identity"]))
+    return replace(recipe, identity=record.identity)
 
 
 def _check_corpus(corpus: Any, found: str, method: str) -> None:

@@ -31,7 +31,8 @@ from ktiwprobe.plugins.capabilities import (
     supports,
 )
 from ktiwprobe.plugins.registry import Registry, build_registry
-from ktiwprobe.runs.recipe import NOT_IDENTITY, Recipe, make_recipe
+from ktiwprobe.runs.recipe import Recipe, make_recipe
+from ktiwprobe.runs.record import LENGTH
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.training.devices import choose_device
 
@@ -135,17 +136,20 @@ class _Trainer:
             last = step
 
         self.run.cut_log(-1)
+        session = self.run.begin_session(0)
         with self._shown(1):
             self.model.fit(self.corpus, save)
             if last < 0:
                 save(0)
         self.run.save_latest(last, {"step": torch.tensor(last)}, {"target": last})
+        session.save(last)
 
     # gradient descent
 
     def descend(self, target: int) -> None:
         """Gradient steps from wherever the run is to `target`."""
         start = self._restore()
+        session = self.run.begin_session(start)
         options, epoch = self.recipe.train_options, self.recipe.epoch(self.corpus)
         named = self.recipe.registry.schedules()
         keep = options.kept(target, epoch=epoch, named=named)
@@ -158,6 +162,7 @@ class _Trainer:
                 stop = asked()
                 if step in keep or step == target or stop or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
                     self._save(step, target)
+                    session.save(step)
                     saved = time.monotonic()
                 if step == target:
                     break
@@ -304,16 +309,16 @@ def _optimiser_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
 def _check_same(run: Run, recipe: Recipe, corpus: Corpus) -> None:
     """A run may go on only with what it began with."""
     record, mine = run.record, recipe.record(corpus, None)
-    pairs = [(what, record[what], mine[what]) for what in ("task", "model", "attention", "seed")]
-    for space, values in mine["options"].items():
-        then = record["options"].get(space, {})
+    pairs = [(what, getattr(record, what), getattr(mine, what)) for what in ("task", "model", "attention", "seed")]
+    for space, values in mine.options.items():
+        then = record.options.get(space, {})
         pairs += [(f"{space}.{key}", then[key], value) for key, value in values.items() if key in then]
     for what, theirs, ours in pairs:
-        if theirs != ours and what not in (f"train.{key}" for key in NOT_IDENTITY):
+        if theirs != ours and what not in (f"train.{key}" for key in LENGTH):
             raise RunError(
                 f"run {run.name} has another {what} ({theirs}, not {ours}): use another --name, or remove it first"
             )
-    if record["corpus"] != corpus.fingerprints:
+    if record.corpus != corpus.fingerprints:
         raise CorpusError(
             f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another --name"
         )

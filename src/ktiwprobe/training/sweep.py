@@ -165,7 +165,7 @@ class _Sweep:
         run = Run(path)
         try:
             last = run.log()[-1:] if run.exists else []
-            target = (self.jobs[path].steps or int(run.record["steps"])) if last else 0
+            target = (self.jobs[path].steps or run.record.steps) if last else 0
         except KtiwprobeError:  # read while it is being written
             return None
         return JobState(run.name, last[0]["step"], target, last[0]) if last else None
@@ -202,7 +202,7 @@ def _finished(run: Run, recipe: Recipe) -> bool:
     except KtiwprobeError:
         return False
     if recipe.fits_itself or recipe.train_options.steps is None:  # epochs: their steps are known to the corpus alone
-        theirs = run.record["options"]["train"].get("epochs")
+        theirs = run.record.options["train"].get("epochs")
         return reached == aim and (recipe.fits_itself or theirs == recipe.train_options.epochs)
     return reached >= recipe.train_options.steps
 

@@ -20,7 +20,8 @@ from ktiwprobe.files import storage
 from ktiwprobe.plugins.capabilities import bounds_of, label_of, lower_is_better
 from ktiwprobe.plugins.quantities import GOLD, ROLES
 from ktiwprobe.plugins.registry import HAT, Registry
-from ktiwprobe.runs.run import Run, find_run
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run
 from ktiwprobe.signals.signal import Signal
 from ktiwprobe.views import plots, style
 from ktiwprobe.views.sentences import run_to_show, see

@@ -103,7 +103,7 @@ def _cell(value: float, exact: float, quantity: Quantity) -> str:
 
 def of_run(run: Run) -> str:
     """A run: what it is, and its accuracy over training."""
-    facts = [f"{run.record['model']} on {run.record['task']}", f"{run.attention} attention", f"seed {run.seed}"]
+    facts = [f"{run.record.model} on {run.record.task}", f"{run.attention} attention", f"seed {run.seed}"]
     curve = run.performance()
     top = heading(run.name, *facts, f"{len(run.steps())} checkpoints")
     if not curve:

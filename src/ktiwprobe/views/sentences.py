@@ -17,7 +17,8 @@ from ktiwprobe.errors import SpecError, UnknownNameError
 from ktiwprobe.plugins.quantities import GOLD, ROLES, Quantity, Role
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.recording.recorder import recorded_sentences
-from ktiwprobe.runs.run import Run, find_run
+from ktiwprobe.runs.listing import find_run
+from ktiwprobe.runs.run import Run
 from ktiwprobe.signals.signal import Signal
 
 PAIRS: tuple[tuple[Role, Role], ...] = (

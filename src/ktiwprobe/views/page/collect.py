@@ -64,7 +64,7 @@ def check_same_corpus(finder: Reader) -> None:
     """Signals of one page are over the same sentences."""
     first = finder.main()
     for run in finder.runs() if finder.only else finder.group():
-        if run.record["corpus"] != first.record["corpus"]:
+        if run.record.corpus != first.record.corpus:
             raise CorpusError(
                 f"{first.name} and {run.name} are of different corpora: a report is of one, name runs of one task"
             )
@@ -90,16 +90,16 @@ def about(finder: Reader) -> Data:
     """What the page is of."""
     run, extractor = finder.main(), finder.extractor(finder.main())
     record, part = run.record, extractor.part
-    options = {f"{space}.{key}": value for space, of in record["options"].items() for key, value in of.items()}
+    options = {f"{space}.{key}": value for space, of in record.options.items() for key, value in of.items()}
     return {
-        "task": record["task"],
-        "kind": record.get("kind", "translation"),
-        "model": record["model"],
+        "task": record.task,
+        "kind": record.kind,
+        "model": record.model,
         "split": finder.split,
         "size": len(part),
         "outputs": int(part.y.lengths.sum()),
         "options": {key: value for key, value in options.items() if value is not None},
-        "versions": record.get("versions", {}),
+        "versions": record.versions,
         "measure": MEASURE,
         "date": datetime.date.today().isoformat(),
     }
@@ -108,7 +108,7 @@ def about(finder: Reader) -> Data:
 def _run(run: Run, role: str) -> Data:
     curve, steps = run.performance(MEASURE), run.steps()
     best = run.best_step() if curve else None
-    plain = {"name": run.name, "role": role, "model": run.record["model"], "seed": run.seed, "attention": run.attention}
+    plain = {"name": run.name, "role": role, "model": run.record.model, "seed": run.seed, "attention": run.attention}
     return {**plain, "steps": steps[-1] if steps else None, "checkpoints": len(steps), "best": best,
             "performance": curve.get(best) if best is not None else None}  # fmt: skip
 
@@ -134,7 +134,7 @@ def steps_of(finder: Reader, run: Run) -> list[int]:
 
 
 def _sites(run: Run) -> int:
-    return max(1, len(run.record.get("sites", ())))
+    return max(1, len(run.record.sites))
 
 
 def _layers(finder: Reader, run: Run) -> int:
@@ -174,7 +174,7 @@ def dictionary(finder: Reader) -> Data:
     for run in asked.values():
         beta = finder.extractor(run).signal(knowledge, "best", progress=finder.progress)
         tables.append(book.entries(beta))
-        columns.append({"run": run.name, "model": run.record["model"], "attention": run.attention})
+        columns.append({"run": run.name, "model": run.record.model, "attention": run.attention})
     often = sorted(
         {i: e for table in tables for i, e in table.items()}.items(), key=lambda e: (-e[1].occurrences, e[0])
     )

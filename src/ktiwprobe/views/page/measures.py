@@ -46,13 +46,13 @@ class Reader(Finder):
 
     def beside(self) -> dict[str, Run]:
         """Runs that stand beside the group, as far as they read the same corpus: not in other pieces."""
-        mine = self.main().record["corpus"]
-        return {name: run for name, run in super().beside().items() if run.record["corpus"] == mine}
+        mine = self.main().record.corpus
+        return {name: run for name, run in super().beside().items() if run.record.corpus == mine}
 
     def run_of(self, spec: Spec) -> Run:
         """The run that a SPEC speaks of, if it can be compared with the others; said before anything is extracted."""
         run, main = super().run_of(spec), self.main()
-        if run.record["corpus"] != main.record["corpus"]:
+        if run.record.corpus != main.record.corpus:
             raise CorpusError(f"{spec.text} would be of {run.name}, which reads another corpus than {main.name}")
         return run
 
@@ -104,7 +104,7 @@ def _of_group(finder: Reader) -> Iterator[Comparison]:
 
 def _fits(kind: RunKind, run: Run) -> bool:
     """Whether runs of a kind are compared on a run's corpus."""
-    return not kind.corpora or run.record.get("kind", kind.corpora[0]) in kind.corpora
+    return not kind.corpora or run.record.kind in kind.corpora
 
 
 def _pair(
