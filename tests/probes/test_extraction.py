@@ -28,8 +28,8 @@ from ktiwprobe.errors import (
 )
 from ktiwprobe.files.progress import Progress
 from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.probes import definitions as probes
 from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition, uses
-from ktiwprobe.probes.definitions import definitions as probes
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.signals.signal import load_signal
 from tiny import TinyModel
@@ -244,7 +244,7 @@ def test_a_run_without_checkpoints_says_so(tiny_run: Run, tiny_registry: Registr
     """It tells how to go on."""
     shutil.rmtree(tiny_run.path / "checkpoints")
     for at in ("best", "last", 10):
-        with pytest.raises(RunError, match=r"checkpoint.*--resume"):
+        with pytest.raises(RunError, match=r"checkpoint.*: resume its training"):
             extract(tiny_run, "alpha", at=at, registry=tiny_registry)
 
 

@@ -16,7 +16,7 @@ from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunBusyErr
 from ktiwprobe.files import storage
 from ktiwprobe.plugins.registry import Registry
 from ktiwprobe.runs.recipe import make_recipe
-from ktiwprobe.training.loop import loop as training
+from ktiwprobe.training import loop as training
 from observe import Watch, outcome, registry_with, stamps, steps_logged, the_run
 
 Train = Callable[..., Run]

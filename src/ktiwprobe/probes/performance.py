@@ -56,7 +56,7 @@ class Performance:
             return Performance(self.extractor.over("validation"), self.measure, self.progress).best_step(last)
         curve = self.curve(last)
         if not curve:
-            raise RunError(f"run {self.run.name} has no evaluated checkpoint: train it on with --resume")
+            raise RunError(f"run {self.run.name} has no evaluated checkpoint: resume its training", hint="resume=True")
         sign = -1 if self.measure in LOWER_IS_BETTER else 1
         return max(curve, key=lambda step: (sign * curve[step], -step))
 
@@ -87,7 +87,8 @@ class Performance:
         if corpus.kind != "translation" or not hasattr(model, "translate"):
             raise UsageError(
                 f"BLEU is for models that translate, and {self.run.record['model']} on {corpus.task} does not: "
-                "use --performance accuracy"
+                "measure its accuracy instead",
+                hint="performance=accuracy",
             )
         said: list[str] = []
         right: list[str] = []

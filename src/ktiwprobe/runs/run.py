@@ -106,7 +106,7 @@ class Run:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from writing; released by the system if this one dies."""
-        busy = f"run {self.name} is in use by another process: wait for it, or choose another --name"
+        busy = f"run {self.name} is in use by another process: wait for it, or choose another name"
         return storage.locked(self.path, busy)
 
     def busy(self) -> bool:
@@ -143,7 +143,7 @@ class Run:
         measure = measure or self.best_by
         curve = self.performance(measure)
         if not curve:
-            raise RunError(f"run {self.name} has no evaluated checkpoint: train it on with --resume")
+            raise RunError(f"run {self.name} has no evaluated checkpoint: resume its training", hint="resume=True")
         sign = -1 if measure in LOWER_IS_BETTER else 1
         return max(curve, key=lambda step: (sign * curve[step], -step))
 
@@ -281,7 +281,8 @@ def latest_run(folder: Path) -> Run:
     """The most recently trained run."""
     runs = find_runs(folder)
     if not runs:
-        raise RunError(f"there are no runs in {folder}: train one with `ktiwprobe train lstm-seq2seq`, or pass --runs")
+        advice = "train one with `ktiwprobe train lstm-seq2seq`, or choose another folder"
+        raise RunError(f"there are no runs in {folder}: {advice}", hint="runs")
     return runs[-1]
 
 

@@ -213,7 +213,7 @@ def keyword_scatter(request: Request) -> plots.Figure:
     Of an occurrence counts the output that has most of it; a word is the mean over its occurrences.
     """
     if request.against not in AGAINST:
-        raise UnknownNameError("quantity for --against", request.against, AGAINST)
+        raise UnknownNameError("quantity to plot against beta", request.against, AGAINST)
     extractor = request.finder.extractor(request.chosen)
     ids, corpus = extractor.part.x.values, extractor.corpus
     counts = np.bincount(ids, minlength=corpus.source_size)
