@@ -25,8 +25,9 @@ from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.signals.signal import Signal
-from ktiwprobe.training.engines import Engine, cores, make_engine
+from ktiwprobe.training.engines import Engine, make_engine
 from ktiwprobe.training.sweep import Job, parse_seeds, sweep
+from ktiwprobe.training.threads import cores
 from ktiwprobe.views import html
 from ktiwprobe.views.tables import Table
 
@@ -163,7 +164,7 @@ def reproduce(
     wishes, own = _wishes(experiment, name, {"seeds": seeds, "steps": steps, "task": task}, options or {})
     usual = _usual_seeds(experiment, scale, task)
     chosen = _seeds(wishes["seeds"], usual)
-    engine = make_engine(engine) if isinstance(engine, str) else engine
+    engine = make_engine(engine, registry=registry) if isinstance(engine, str) else engine
     chosen_options: Any = fill(options_of(experiment), own, space=name)
     about = (registry, engine, device, progress, chosen_options)
     context = Context(chosen, scale, wishes["steps"], wishes["task"], runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
@@ -196,7 +197,7 @@ def _wishes(
     left = {key: None if key in known else value for key, value in wishes.items()}
     for key, value in left.items():
         if value is not None and key not in takes:
-            raise UsageError(f"experiment {name!r} has its own {key}: leave --{key} out")
+            raise UsageError(f"experiment {name!r} has its own {key} and takes no others", hint=f"{key}=None")
     return left, own
 
 

@@ -20,8 +20,8 @@ Records = list[dict[str, Any]]
 def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str, ...], config: str | None) -> None:
     """List what is registered, options, runs, or a model's sites.
 
-    KIND is tasks, models, probes, metrics, experiments, runs or sites; NAME is of a task, model or metric. Options are
-    for sites, and say which model.
+    KIND is tasks, models, probes, metrics, experiments, engines, commands, runs or sites; NAME is of a task, model,
+    metric, experiment or engine. Options are for sites, and say which model.
 
     \b
     ktiwprobe ls

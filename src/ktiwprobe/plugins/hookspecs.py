@@ -1,4 +1,4 @@
-"""The five doors through which everything comes in; built-in plugins use the same ones.
+"""The doors through which everything comes in; built-in plugins use the same ones.
 
 A plugin module marks functions of these names with `@ktiwprobe.hookimpl`. Each receives `register`, to be called as
 `register("name", "package.module:Class", summary="one line for `ktiwprobe ls`")`. The target is imported only when it
@@ -45,3 +45,13 @@ def register_metrics(register: Register) -> None:
 @hookspec
 def register_experiments(register: Register) -> None:
     """Register experiments: classes with `run(context) -> Result`."""
+
+
+@hookspec
+def register_engines(register: Register) -> None:
+    """Register engines: classes with `Options`, made as `Engine(options)`, that run work for a sweep."""
+
+
+@hookspec
+def register_commands(register: Register) -> None:
+    """Register commands of `ktiwprobe`: each a `click.Command`; the summary is its line in `ktiwprobe --help`."""
