@@ -69,12 +69,12 @@ def register_models(register):
 """
 
 
-# the five hooks
+# the hooks
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_hook_registers_its_kind(kind: str) -> None:
-    """Each of the five hooks brings names of its kind in, with owner and target."""
+    """Each of the hooks brings names of its kind in, with owner and target."""
     registry = build_registry({"mine": claims(kind, "a-thing")}, environ=NOTHING_ELSE)
     assert "a-thing" in registry.names(kind)
     assert registry.load(kind, "a-thing") is len
@@ -300,6 +300,26 @@ def test_the_environment_chooses_plugins(tmp_path: Path) -> None:
     assert set(wrong["owners"]) == {"core", "paper", "transformers", "good"}
     assert "'godo'" in wrong["failures"][0]
     assert "did you mean 'good'?" in wrong["failures"][0]
+
+
+def test_any_plugin_can_be_skipped(tmp_path: Path) -> None:
+    """KTIWPROBE_SKIP_PLUGINS leaves out built-in plugins and others; a name that nobody has is reported."""
+    install(tmp_path, "ktiwprobe-good", "plugin_good", GOOD)
+    skipped = in_a_process(REPORT, tmp_path, KTIWPROBE_SKIP_PLUGINS="paper, good")
+    assert (set(skipped["owners"]), skipped["failures"]) == ({"core", "transformers"}, [])
+    assert "lstm-seq2seq" not in skipped["models"]
+    both = in_a_process(REPORT, tmp_path, KTIWPROBE_LOAD_PLUGINS="good", KTIWPROBE_SKIP_PLUGINS="transformers,papre")
+    assert set(both["owners"]) == {"core", "paper", "good"}
+    assert "KTIWPROBE_SKIP_PLUGINS names it, but it is unknown; did you mean 'paper'?" in both["failures"][0]
+
+
+def test_a_name_of_a_skipped_plugin_is_one_clear_sentence() -> None:
+    """Whoever meets it, as a default or by name, reads which plugins are left out."""
+    registry = build_registry(environ={**NOTHING_ELSE, "KTIWPROBE_SKIP_PLUGINS": "paper"})
+    with pytest.raises(
+        UnknownNameError, match=r"unknown task 'toy-translation'; .* known: .* \(.*_PLUGINS skips paper\)"
+    ):
+        registry.load("tasks", "toy-translation")
 
 
 def test_a_distribution_without_metadata_does_not_stop_the_rest(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from ktiwprobe.compare.agreement import Agreement
 from ktiwprobe.compare.finder import agree
-from ktiwprobe.errors import KtiwprobeError, UnknownNameError, UsageError
+from ktiwprobe.errors import ContractError, KtiwprobeError, UnknownNameError, UsageError
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.options import NoOptions, fill, options_of
 from ktiwprobe.plugins.protocols import Experiment
@@ -171,6 +171,10 @@ def reproduce(
     started = time.monotonic()
     with engine:  # once for all that the experiment trains
         result = experiment.run(context)
+    if not isinstance(result, Result):
+        raise ContractError(
+            f"experiment {name!r}: run(context) returned {type(result).__name__}, not a ktiwprobe.experiments.Result"
+        )
     result = _marked(result, context, usual)
     return Report(
         experiment=name,

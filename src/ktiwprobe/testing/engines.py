@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ktiwprobe.errors import plugin_errors
 from ktiwprobe.plugins.options import options_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.testing.models import options_are_frozen
@@ -50,7 +51,7 @@ def engine_checks(engine: Any, *, options: Any = None, registry: Registry | None
     engine_class = (registry or build_registry()).load("engines", engine) if isinstance(engine, str) else engine
     case = EngineCase(engine_class, options_of(engine_class)() if options is None else options)
     yield from run_checks((options_are_frozen, has_room), case)
-    with case.engine:
+    with plugin_errors(f"engine {name_of(engine)}"), case.engine:
         yield from run_checks((gives_results, raises_what_work_raises, may_be_entered_again, tells_of_deaths), case)
 
 
