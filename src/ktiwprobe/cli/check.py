@@ -9,7 +9,7 @@ import click
 from ktiwprobe.cli.common import load_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ktiwprobe.plugins.registry import Registry
     from ktiwprobe.testing import Outcome
@@ -58,7 +58,7 @@ def _outcomes(kind: str, name: str, registry: Registry, task: str | None, run: b
         return testing.model_checks(name, task=task, registry=registry)
     if kind == "experiment":
         return testing.experiment_checks(name, run=run, registry=registry)
-    checks = {
+    checks: dict[str, Callable[..., Iterator[Outcome]]] = {
         "task": testing.task_checks,
         "probe": testing.probe_checks,
         "metric": testing.metric_checks,
