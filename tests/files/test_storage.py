@@ -128,7 +128,7 @@ write_tensors(Path(sys.argv[1]), dict(reversed(some_tensors().items())), dict(re
 def test_equal_contents_give_equal_bytes_in_any_process(tmp_path: Path) -> None:
     """Neither the order of names nor the hash seed of a process shows in the file."""
     storage.write_tensors(tmp_path / "here", some_tensors(), META)
-    command = [sys.executable, "-c", WRITE, str(tmp_path / "there"), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", WRITE, str(tmp_path / "there"), str(Path(__file__).parent)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "1"})
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
 

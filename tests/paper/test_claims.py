@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from ktiwprobe import build_registry
+from ktiwprobe.claims import measures
+from ktiwprobe.compare.agreement import wilson
 from ktiwprobe.signals.signal import make_signal
-from ktiwprobe_paper.experiments import copying, counts, gradient, locality, measures, multihead, optimal
+from ktiwprobe_paper.experiments import copying, counts, gradient, locality, multihead, optimal
 from ktiwprobe_paper.ibm1 import count_table
 
 
@@ -23,7 +25,7 @@ def signal(matrix):
 
 def test_shares_have_wilson_intervals():
     """Of 20 of 20 the interval begins at 0.839 (Wilson 1927, by hand: n / (n + z²))."""
-    assert measures.wilson(20, 20) == pytest.approx((20 / (20 + 1.959964**2), 1.0), abs=1e-6)
+    assert wilson(1.0, 20) == pytest.approx((20 / (20 + 1.959964**2), 1.0), abs=1e-6)
     assert measures.share(10, 20) == "10/20 [0.30, 0.70]"
 
 

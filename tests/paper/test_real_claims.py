@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_sweep import Here
 
+from here import Here
 from ktiwprobe import Run, agree
 from ktiwprobe.experiments import reproduce
 

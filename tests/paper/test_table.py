@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from test_sweep import Here
 
+from here import Here
 from ktiwprobe import agree, build_registry, train
 from ktiwprobe.compare.agreement import add_up, xi
 from ktiwprobe.compare.metrics import Agreement

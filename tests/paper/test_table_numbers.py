@@ -51,7 +51,7 @@ def fake(run: Run) -> None:
 
 def numbers(folder: Path) -> list[dict[str, Any]]:
     """Every cell of the table with its interval and its spread over seeds."""
-    from test_sweep import Here
+    from here import Here
 
     about: dict[str, Any] = {"runs": folder, "engine": Here(), "device": "cpu", "scale": "small"}
     options = {"tasks": TASKS, "max_steps": 10, "seeds": 3}

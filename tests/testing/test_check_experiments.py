@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-from test_sweep import Here
 
+from here import Here
 from ktiwprobe import build_registry
 from ktiwprobe.errors import ContractError
 from ktiwprobe.experiments import Context, Job, Result

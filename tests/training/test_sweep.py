@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import BrokenExecutor, Future
 from types import SimpleNamespace
 
 import pytest
 
 import tiny
+from here import Here
 from ktiwprobe import build_registry
 from ktiwprobe.errors import Interrupted, OptionError, UnknownNameError, UsageError
 from ktiwprobe.files.progress import Progress
@@ -18,33 +18,6 @@ from ktiwprobe.training.engines import make_engine
 from ktiwprobe.training.sweep import INTERRUPTED, Job, grid, parse_seeds, sweep
 
 pytestmark = pytest.mark.usefixtures("installed_tiny")
-
-
-class Here:
-    """An engine that works at once, in this process, and whose workers die when told."""
-
-    room = None
-
-    def __init__(self, *, deaths: int = 0) -> None:
-        self.deaths, self.begun = deaths, 0
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, work, *arguments) -> Future:
-        self.begun += 1
-        future: Future = Future()
-        if self.begun <= self.deaths:
-            future.set_exception(BrokenExecutor("a worker died"))
-            return future
-        try:
-            future.set_result(work(*arguments))
-        except Exception as error:
-            future.set_exception(error)
-        return future
 
 
 tiny_more = SimpleNamespace(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_sweep import Here
 
+from here import Here
 from ktiwprobe import agree
 from ktiwprobe.experiments import reproduce
 from ktiwprobe_transformers.dynamics import halfway, readings

@@ -1,7 +1,7 @@
 """What notebooks show: escaped, compact, without colours of its own that a dark one could not bear."""
 
-import html
 import re
+from html import unescape
 
 import pytest
 
@@ -9,7 +9,7 @@ from ktiwprobe import agree, extract
 from ktiwprobe.errors import UsageError
 from ktiwprobe.experiments import Report, Result
 from ktiwprobe.runs.run import Run
-from ktiwprobe.views import markup
+from ktiwprobe.views import html
 from ktiwprobe.views.tables import Table, agreement_table
 
 HOSTILE = '<script>alert("x")</script>'
@@ -25,7 +25,7 @@ def test_a_view_is_the_viewer_of_that_sentence(signals, tiny_corpus):
     alpha, *others = signals
     shown = alpha.view(3, *others)._repr_html_()
     assert shown.startswith("<iframe")
-    inside = html.unescape(re.search(r'srcdoc="(.*)"></iframe>', shown, re.S)[1])
+    inside = unescape(re.search(r'srcdoc="(.*)"></iframe>', shown, re.S)[1])
     example = tiny_corpus.example("validation", 3)
     for token in (*example.source, *example.target):
         assert html.escape(token) in inside or token.replace("<", "\\u003c") in inside
@@ -57,9 +57,9 @@ def test_everything_is_escaped():
     result = Result(HOSTILE, None, [{HOSTILE: HOSTILE}], notes=[HOSTILE])
     report = Report("e", HOSTILE, "paper", "", "", "", 0.0, (0,), (), {}, result)
     pieces = [
-        markup.heading(HOSTILE, HOSTILE),
-        markup.pairs({HOSTILE: HOSTILE}),
-        markup.spark({0: 0.0, 1: 1.0}, HOSTILE),
+        html.heading(HOSTILE, HOSTILE),
+        html.pairs({HOSTILE: HOSTILE}),
+        html.spark({0: 0.0, 1: 1.0}, HOSTILE),
         Table([{HOSTILE: HOSTILE}])._repr_html_(),
         report._repr_html_(),
     ]

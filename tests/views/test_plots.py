@@ -7,8 +7,8 @@ import pytest
 
 from ktiwprobe import plots
 from ktiwprobe.errors import UsageError
-from ktiwprobe.plots import frame
 from ktiwprobe.views import style
+from ktiwprobe.views.plots import frame
 
 
 def test_heatmaps_show_every_value_token_and_link() -> None:
