@@ -1,8 +1,10 @@
 # `make` lists what can be made; demo and test are all that a fresh machine needs.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 # Keep the installation current: reinstall when what it depends on changes.
-STAMP := .venv/.installed
+PACKAGE := .venv/.installed
+DEV := .venv/.dev
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint bench models members map clean
@@ -10,30 +12,34 @@ STAMP := .venv/.installed
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) .
 	touch $@
 
-demo: $(STAMP) ## train, probe and compare on generated data; tables here, pictures in demo/
+$(DEV): $(PACKAGE)
+	$(INSTALL) '.[dev]'
+	touch $@
+
+demo: $(PACKAGE) ## train, probe and compare on generated data; tables here, pictures in demo/
 	$(BIN)/python examples/demo.py
 
 test: lint ## lint, types, contracts and the fast tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-slow: $(STAMP) ## the tests that take minutes
+test-slow: $(DEV) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-lint: $(STAMP) ## formatting, lint, types and import contracts
+lint: $(DEV) ## formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## speed and memory, as ratios from one run
+bench: $(DEV) ## speed and memory, as ratios from one run
 	$(BIN)/python -m benchmarks
 
-models: $(STAMP) ## which Hugging Face types can be probed: checks all and writes docs/models.md
+models: $(DEV) ## which Hugging Face types can be probed: checks all and writes docs/models.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.models
 
 members: $(STAMP) ## the tables of optional members in docs/plugins.md, from capabilities.py

@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 from ktiwprobe import Corpus, Split
 from ktiwprobe.data import BOS, EOS, PAD, training_batches
-from ktiwprobe.training.engines import keep_memory
+from ktiwprobe.training.threads import keep_memory
 from ktiwprobe_paper.seq2seq import Seq2Seq
 from ktiwprobe_paper.text.pieces import Pieces
 

@@ -63,3 +63,14 @@ def test_only_root_can_install(machine):
 def test_failing_tests_fail_it(machine):
     """What `make test` says counts."""
     assert machine(chromium="", chromedriver="", make="exit 2")[0] == 2
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(("target", "installed"), [("demo", ["."]), ("test", [".", "'.[dev]'"])])
+def test_the_demo_installs_the_package_alone(target, installed):
+    """Neither Ray nor a browser's driver nor a type checker; `make test` installs the rest in a second step."""
+    command = ["make", "--dry-run", "--always-make", target]
+    done = subprocess.run(command, cwd=RUN.parent.parent, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if " pip install " in line]
+    assert [line.split()[-1] for line in lines] == installed
+    assert all("--constraint constraints.txt" in line for line in lines)

@@ -9,7 +9,7 @@ from benchmarks.members import page_of
 from click.testing import CliRunner
 
 from ktiwprobe import AttentionModel, Model, Task, build_registry
-from ktiwprobe.cli import COMMANDS, main
+from ktiwprobe.cli import built_in, main
 from ktiwprobe.compare.linking import METHODS
 from ktiwprobe.experiments import reproduce
 from ktiwprobe.plugins.capabilities import members
@@ -76,7 +76,7 @@ def test_plugins_page_has_everything() -> None:
     text = page("plugins.md")
     assert page_of(text) == text, "run `make members`"
     required = (*members(Model), *members(AttentionModel), *members(Task))
-    variables = ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_STRICT_PLUGINS", "KTIWPROBE_RUNS")
+    variables = ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_SKIP_PLUGINS", "KTIWPROBE_STRICT_PLUGINS", "KTIWPROBE_RUNS")
     hooks = [f"register_{kind.replace('-', '_')}" for kind in KINDS]
     for word in (*required, *variables, *hooks, f"entry-points.{PROJECT}"):
         assert word in text, word
@@ -126,7 +126,7 @@ def test_report_page() -> None:
 def test_cli_page() -> None:
     """The page's commands work one after another, and every command has a section."""
     text = page("cli.md")
-    assert re.findall(r"^## ([a-z-]+)$", text, re.M) == list(COMMANDS)
+    assert re.findall(r"^## ([a-z-]+)$", text, re.M) == list(built_in())
     for command in filter(None, blocks(text, "sh").splitlines()):
         (name, *_) = [run.path.name for run in find_runs(Path("runs")) if run.path.name.endswith("-s0")] or ["none"]
         assert type_in(command.replace("lstm-seq2seq-s0", name))

@@ -54,7 +54,8 @@ def attention_entries(model: HfModel) -> list[nn.Parameter]:
     if not matters:
         raise PluginError(
             f"{type(model.network).__name__} has no weights that only say where {model.sites[0]} looks (they "
-            "serve other layers too): train it without --attention frozen-beta"
+            "serve other layers too): train it with learned attention",
+            hint="attention=learned",
         )
     return found
 

@@ -3,7 +3,6 @@
 Names are loaded when first used, so that `import ktiwprobe` (which every plugin's hook module does) stays light.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from ktiwprobe.signals.signal import Signal
     from ktiwprobe.training.loop import train
 
-# Read when torch loads its thread pool (GNU OpenMP): how long a waiting thread spins before it sleeps. By default so
-# long that training crawls beside other work: on two cores that were also busy with other work, two threads made 0.2
-# steps a second, with this about 2. On free cores readings of the two were 11 to 16 against 11 to 17: no clear loss.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -59,6 +53,7 @@ _HOMES = {
     "models.base": ("NeuralModel", "TorchModel"),
     "training.loop": ("train",),
 }
+_WITHOUT_TORCH = ("errors", "plugins.options", "plugins.registry", "runs.run", "signals.signal")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -98,6 +93,10 @@ aliases.install()
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ktiwprobe' has no attribute {name!r}")
+    if _HOME_OF[name] not in _WITHOUT_TORCH:  # `train`, and what a script may import before it
+        from ktiwprobe.training.threads import spin_briefly
+
+        spin_briefly()
     return getattr(import_module(f"ktiwprobe.{_HOME_OF[name]}"), name)
 
 

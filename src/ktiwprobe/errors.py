@@ -24,9 +24,18 @@ LIBRARIES = {"ktiwprobe", "torch", "numpy", "scipy", "sklearn", "transformers", 
 
 
 class KtiwprobeError(Exception):
-    """Base of all expected errors; its text is one sentence: found, expected, what to do."""
+    """Base of all expected errors; its text is one sentence: found, expected, what to do.
+
+    The text names no command-line flag. `hint` is the argument that would help, as Python writes it ("resume=True",
+    "level=word", "workers=None" to leave it out, "runs" if any value may do), several joined by " or "; the command
+    line names the flag for it.
+    """
 
     exit_code = 1
+
+    def __init__(self, text: str = "", *, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 class UsageError(KtiwprobeError):
@@ -38,8 +47,8 @@ class UsageError(KtiwprobeError):
 class UnknownNameError(UsageError):
     """A name that nobody registered; lists what exists and suggests the nearest."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"unknown {kind} {name!r}{suggest(name, known)}")
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, why: str = "") -> None:
+        super().__init__(f"unknown {kind} {name!r}{suggest(name, known)}{why}")
 
 
 class OptionError(UsageError):

@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused(run_claim):
         run_claim(scale="tiny")
     with pytest.raises(UnknownNameError, match="did you mean 'copying'"):
         run_claim("copyin")
-    with pytest.raises(UsageError, match="has its own task: leave --task out"):
+    with pytest.raises(UsageError, match="has its own task and takes no others"):
         run_claim(task="tiny-task")
     assert run_claim("anytask", task="tiny-task")[0].command.endswith("--task tiny-task")
 

@@ -36,7 +36,7 @@ def invoke(*words: object) -> Result:
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.chdir(tmp_path)
-    for name in ("RUNS", "LOAD_PLUGINS", "STRICT_PLUGINS"):
+    for name in ("RUNS", "LOAD_PLUGINS", "SKIP_PLUGINS", "STRICT_PLUGINS"):
         monkeypatch.delenv(f"KTIWPROBE_{name}", raising=False)
 
     def run(*words: object, code: int = 0) -> Result:

@@ -24,7 +24,7 @@ def test_every_kind_in_every_format(cli, run, tmp_path, kind):
 def test_without_out_it_is_a_png_here(cli, refusal, run, tmp_path):
     """Named after its kind; a second one needs --force."""
     cli("plot", "heatmap", "tiny-model-s0", "--sentence", "3", "--probe", "alpha,beta")
-    assert "heatmap.png exists: write over it with --force, or choose another --out" in refusal("plot", "heatmap")
+    assert "heatmap.png exists: write over it, or choose another file; add --force" in refusal("plot", "heatmap")
     assert cli("plot", "heatmap", "--force").stdout == "wrote heatmap.png\n"
 
 

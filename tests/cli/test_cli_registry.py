@@ -169,7 +169,22 @@ def test_which_plugins_are_loaded(cli, installed_tiny, stranger, monkeypatch):
         assert told["failed"] == []
 
 
-@pytest.mark.parametrize("name", ["tiny-model", "tiny-count", "tiny-task", "kendall"])
+def test_what_is_skipped_is_not_listed(cli, refusal, installed_tiny, monkeypatch):
+    """Built-in plugins are left out like any other; a model's default task is missed in one sentence."""
+    monkeypatch.setenv("KTIWPROBE_SKIP_PLUGINS", "paper")
+    told = json.loads(cli("plugins", "--json").stdout)
+    assert [plugin["plugin"] for plugin in told["plugins"]] == ["core", "transformers", "tiny"]
+    assert "lstm-seq2seq" not in cli("ls", "models").stdout
+    assert "unknown model 'lstm-seq2seq'" in refusal("train", "lstm-seq2seq")
+    assert refusal("train", "hf-seq2seq", "-o", "architecture=bart").endswith("(KTIWPROBE_SKIP_PLUGINS skips paper)")
+
+
+def test_ls_of_a_command(refusal):
+    """It is a registered name, whose options are in its own help."""
+    assert refusal("ls", "train") == "ktiwprobe: train is a command: `ktiwprobe train --help` lists its options"
+
+
+@pytest.mark.parametrize("name", ["tiny-model", "tiny-count", "tiny-task", "kendall", "copying"])
 def test_check_passes_what_conforms(cli, installed_tiny, name):
     """check prints a line for each check and ends in one that says all passed."""
     *checks, last = cli("check", name).stdout.splitlines()

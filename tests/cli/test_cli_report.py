@@ -36,7 +36,10 @@ def test_an_existing_file_needs_force(cli, refusal, installed_tiny, tmp_path):
     cli("train", "tiny-model")
     (tmp_path / "report.html").write_text("mine")
     sentence = refusal("report")
-    assert sentence == "ktiwprobe: report.html exists: write over it with --force, or choose another --out"
+    assert (
+        sentence
+        == "ktiwprobe: report.html exists: write over it, or choose another file; add --force or pass --out FILE"
+    )
     assert (tmp_path / "report.html").read_text() == "mine"
     assert not list(tmp_path.glob("runs/*/*/signals"))
     cli("report", "--force", "--quiet")

@@ -63,6 +63,55 @@ def test_what_cannot_be_is_one_sentence(refusal):
     assert "has its own seeds" in refusal("reproduce", "count-table", "--seeds", "1")
 
 
+AT_ONCE = """
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktiwprobe import option
+
+
+class AtOnce:
+    @dataclass(frozen=True)
+    class Options:
+        diary: str = option("diary", help="where it writes what it does")
+
+    room = None
+
+    def __init__(self, options):
+        self.diary = Path(options.diary)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, work, *arguments):
+        self.diary.write_text("one job")
+        future = Future()
+        future.set_result(work(*arguments))
+        return future
+
+
+@hookimpl
+def register_engines(register):
+    register("at-once", AtOnce, summary="this process")
+"""
+
+
+def test_a_plugin_brings_an_engine(cli, refusal, stranger, tmp_path):
+    """It is listed with its options, and runs a sweep; its own options stand in its name."""
+    stranger("engines", AT_ONCE)
+    assert "at-once  this process" in cli("ls", "engines").stdout
+    assert "where it writes what it does" in cli("ls", "at-once").stdout
+    cli("sweep", "--model", "tiny-model", "--engine", "at-once:diary=here", "--steps", "2", "--quiet")
+    assert (tmp_path / "here").read_text() == "one job"
+    assert len(find_runs(tmp_path / "runs")) == 1
+    wrong = refusal("sweep", "--model", "tiny-model", "--engine", "at-once", "--workers", "2")
+    assert "engine 'at-once' does not take this: unknown option at-once.workers; known: diary" in wrong
+
+
 SLOW_SWEEP = ("sweep", "--model", "lstm-seq2seq", "--task", "copy", "--seeds", "0-2", "--workers", "1", "--quiet")
 SIZES = ("hidden=8", "length=4", "vocabulary=5", "validation=5", "batch=2")
 

@@ -305,6 +305,25 @@ def test_the_environment_chooses_plugins(tmp_path: Path) -> None:
     assert "did you mean 'good'?" in wrong["failures"][0]
 
 
+def test_any_plugin_can_be_skipped(tmp_path: Path) -> None:
+    """KTIWPROBE_SKIP_PLUGINS leaves out built-in plugins and others; a name that nobody has is reported."""
+    install(tmp_path, "ktiwprobe-good", "plugin_good", GOOD)
+    skipped = in_a_process(REPORT, tmp_path, KTIWPROBE_SKIP_PLUGINS="paper, good")
+    assert (set(skipped["owners"]), skipped["failures"]) == ({"core", "transformers"}, [])
+    assert "lstm-seq2seq" not in skipped["models"]
+    both = in_a_process(REPORT, tmp_path, KTIWPROBE_LOAD_PLUGINS="good", KTIWPROBE_SKIP_PLUGINS="transformers,papre")
+    assert set(both["owners"]) == {"core", "paper", "good"}
+    assert "KTIWPROBE_SKIP_PLUGINS names it, but it is unknown; did you mean 'paper'?" in both["failures"][0]
+
+
+def test_a_name_of_a_skipped_plugin_is_one_clear_sentence() -> None:
+    """Whoever meets it, as a default or by name, reads which plugins are left out."""
+    registry = build_registry(environ={**NOTHING_ELSE, "KTIWPROBE_SKIP_PLUGINS": "paper"})
+    sentence = r"unknown task 'toy-translation'; known: plain-text \(KTIWPROBE_SKIP_PLUGINS skips paper\)"
+    with pytest.raises(UnknownNameError, match=sentence):
+        registry.load("tasks", "toy-translation")
+
+
 def test_a_distribution_without_metadata_does_not_stop_the_rest(tmp_path: Path) -> None:
     """A half-removed distribution still has an owner that can be named."""
     install(tmp_path, "ktiwprobe-good", "plugin_good", GOOD)

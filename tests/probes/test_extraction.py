@@ -245,7 +245,7 @@ def test_a_run_without_checkpoints_says_so(tiny_run: Run, tiny_registry: Registr
     """It tells how to go on."""
     shutil.rmtree(tiny_run.path / "checkpoints")
     for at in ("best", "last", 10):
-        with pytest.raises(RunError, match=r"checkpoint.*--resume"):
+        with pytest.raises(RunError, match=r"checkpoint.*: resume its training"):
             extract(tiny_run, "alpha", at=at, registry=tiny_registry)
 
 

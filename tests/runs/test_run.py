@@ -102,7 +102,7 @@ def test_a_lock_where_nothing_can_be_written_is_a_sentence(tmp_path: Path) -> No
     """A runs folder below a file is named with the way out."""
     (tmp_path / "file").touch()
     run = Run(tmp_path / "file" / "task" / "run")
-    with pytest.raises(RunError, match=r"cannot write to .*: Not a directory; choose another folder with --runs"):
+    with pytest.raises(RunError, match=r"cannot write to .*: Not a directory; choose another folder"):
         run.lock().__enter__()
 
 

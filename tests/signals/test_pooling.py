@@ -132,7 +132,7 @@ def test_what_cannot_be_pooled_is_told() -> None:
         over_words(make_signal(np.ones(1), np.ones(1, int), np.ones(1, int)))
     with pytest.raises(CorpusError, match="its cells must be those of the tokens"):
         over_words(replace(signal, words=signal_over([[0]], [[0, 1]]).words, meta={}))
-    with pytest.raises(CorpusError, match=r"task 'odd' does not tell .*--level token"):
+    with pytest.raises(CorpusError, match=r"task 'odd' does not tell .*: compare tokens"):
         words_of(Split.of([[4]], [[4]]), "odd")
     with pytest.raises(CorpusError, match="sentence 0 has tokens of word 1 and only 1 words"):
         assert Words(Ragged.of([[0, 1]]), Ragged.of([[0]]), [("a",)], [("b",)]).counts
@@ -154,7 +154,7 @@ def test_runs_that_cut_words_otherwise_are_compared_by_words(data_folder, tmp_pa
     assert len(small.lengths) != len(large.lengths)
     result = agree(small, large, level="word")
     assert result.rows == agree(large, small, level="word").rows > 0
-    with pytest.raises(CorpusError, match=r"different corpora.* or words of the same text with --level word"):
+    with pytest.raises(CorpusError, match=r"different corpora.* or words of the same text"):
         agree(small, large)
     with pytest.raises(CorpusError, match=r"different corpora \(words-"):
         agree(small, other, level="word")

@@ -599,7 +599,7 @@ def test_a_probe_is_pooled_as_can_be(tiny_registry: Registry) -> None:
         return alpha(model, batch)
 
     middling.pooling = ("sum", "median")  # type: ignore[attr-defined]
-    with pytest.raises(ContractError, match="pooling of 'middling' is .*: it must be two of sum, mean, max, joint"):
+    with pytest.raises(ContractError, match=r"pooling of 'middling' is .*: it must be two of sum, mean, max, joint"):
         check_probe(middling, model="tiny-model", registry=tiny_registry)
 
 

@@ -319,7 +319,7 @@ def test_a_run_in_use_is_busy(run_tiny: Train, tiny_run: Run) -> None:
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
-        ({"options": {"width": 4}}, r"another model\.width \(8, not 4\): use another --name, or remove it first"),
+        ({"options": {"width": 4}}, r"another model\.width \(8, not 4\): use another name, or remove it first"),
         ({"options": {"lr": 0.5}}, r"another train\.lr \(0\.03, not 0\.5\)"),
         ({"seed": 1}, r"another seed \(0, not 1\)"),
         ({"attention": "uniform"}, r"another attention \(learned, not uniform\)"),

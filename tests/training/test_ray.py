@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktiwprobe.errors import UsageError
-from ktiwprobe.training.engines import Local, Ray, make_engine
+from ktiwprobe.training.engines import make_engine
 from ktiwprobe.training.sweep import Job, sweep
 
 pytest.importorskip("ray")
@@ -60,11 +60,15 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path):
     first = JOBS[0].recipe(build_registry()).folder(tmp_path / "ray")
     killer = Killer(first)
     killer.start()
-    outcomes = sweep(JOBS, runs=tmp_path / "ray", engine=Ray(2, None, 1, 0), device="cpu")
+    outcomes = sweep(JOBS, runs=tmp_path / "ray", engine=make_engine("ray", workers=2), device="cpu")
     killer.join(1)
     assert killer.killed, "the worker was never found: nothing was tested"
     assert [(o.state, o.reason) for o in outcomes] == [("done", "")] * len(JOBS)
-    for mine, theirs in zip(outcomes, sweep(JOBS, runs=tmp_path / "local", engine=Local(2), device="cpu"), strict=True):
+    for mine, theirs in zip(
+        outcomes,
+        sweep(JOBS, runs=tmp_path / "local", engine=make_engine("local", workers=2), device="cpu"),
+        strict=True,
+    ):
         assert mine.run.steps() == theirs.run.steps()
         for step in mine.run.steps():
             assert mine.run.checkpoint(step).read_bytes() == theirs.run.checkpoint(step).read_bytes()

@@ -58,7 +58,7 @@ def test_resuming_is_bit_exact(run_tiny: Train, tiny_run: Run, stop: tuple[int, 
     """Stopped anywhere, however often, and resumed: log, weights, optimiser and random state of an unbroken run."""
     for step in stop:
         watch = Watch(step)
-        with pytest.raises(Interrupted, match=f"stopped at step {step} of 30, all saved: go on with --resume"):
+        with pytest.raises(Interrupted, match=f"stopped at step {step} of 30, all saved"):
             run_tiny(runs="broken", resume=True, progress=watch)
         assert watch.heard[-1] == "end"
     assert outcome(run_tiny(runs="broken", resume=True)) == outcome(tiny_run)
@@ -113,7 +113,7 @@ def test_an_interrupted_run_asks_for_resume(run_tiny: Train, tmp_path: Path) -> 
     assert caught.value.exit_code == 130
     run = the_run(tmp_path / "runs")
     before = stamps(run)
-    with pytest.raises(RunError, match="tiny-task/tiny-model-s0 stopped at step 17 of 30: add --resume to go on"):
+    with pytest.raises(RunError, match="tiny-task/tiny-model-s0 stopped at step 17 of 30: resume it"):
         run_tiny()
     assert stamps(run) == before
     assert run.progress() == (17, 30)
@@ -218,7 +218,7 @@ def test_a_finished_run_with_a_damaged_state_can_be_mended(run_tiny: Train, tiny
     """The end of the run is done again, and is what it was."""
     before = outcome(tiny_run)
     damage(tiny_run, 30)
-    with pytest.raises(RunError, match="stopped at step 20 of 30: add --resume"):
+    with pytest.raises(RunError, match="stopped at step 20 of 30: resume it"):
         run_tiny()
     assert outcome(run_tiny(resume=True)) == before
 
@@ -342,7 +342,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path, how: signal.Signals) -> None
             process.kill()
     run = the_run(tmp_path)
     reached, aim = run.progress()
-    assert rest[-1] == f"ktiwprobe: stopped at step {reached} of {aim}, all saved: go on with --resume"
+    assert rest[-1] == f"ktiwprobe: stopped at step {reached} of {aim}, all saved; add --resume"
     assert reached >= 4
     assert not any("Traceback" in line for line in rest)
 

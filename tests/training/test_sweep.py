@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-from concurrent.futures import BrokenExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +14,7 @@ from ktiwprobe.errors import Interrupted, OptionError, UnknownNameError, UsageEr
 from ktiwprobe.files.progress import Progress
 from ktiwprobe.plugins.hookspecs import hookimpl
 from ktiwprobe.runs.run import Run
-from ktiwprobe.training.engines import Local, make_engine
+from ktiwprobe.training.engines import make_engine
 from ktiwprobe.training.sweep import INTERRUPTED, Job, grid, parse_seeds, sweep
 
 pytestmark = pytest.mark.usefixtures("installed_tiny")
@@ -183,25 +179,9 @@ def test_the_local_engine_gives_the_same_bits(tmp_path, run_tiny):
     """Worker processes write what this process writes."""
     alone = run_tiny(runs="alone")
     jobs = [Job("tiny-model", "tiny-task", seed) for seed in (0, 1, 2)]
-    outcomes = sweep(jobs, runs=tmp_path / "swept", engine=Local(2), device="cpu")
+    outcomes = sweep(jobs, runs=tmp_path / "swept", engine=make_engine("local", workers=2), device="cpu")
     assert [o.state for o in outcomes] == ["done"] * 3
     assert outcomes[0].run.checkpoint(30).read_bytes() == alone.checkpoint(30).read_bytes()
-
-
-def _die_once(mark: str) -> str:
-    """Work that kills its process the first time."""
-    if not Path(mark).exists():
-        Path(mark).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "alive"
-
-
-def test_a_dead_worker_is_noticed_and_replaced(tmp_path):
-    """Its future ends with BrokenExecutor, and the next work runs in a new process."""
-    with Local(1) as engine:
-        first = engine.submit(_die_once, str(tmp_path / "mark"))
-        assert isinstance(first.exception(timeout=60), BrokenExecutor)
-        assert engine.submit(_die_once, str(tmp_path / "mark")).result(timeout=60) == "alive"
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_special_tokens_are_no_entries(run_tiny, tiny_registry):
 
 def test_a_word_nobody_says_is_an_error(run_tiny, tiny_registry, tiny_corpus):
     """A token that no sentence of the split has as a word, and a word that there is not."""
-    with pytest.raises(CorpusError, match="try --split train"):
+    with pytest.raises(CorpusError, match="try the train split"):
         look_up(Extractor(run_tiny(), tiny_registry, device="cpu"), "<unk>")
     with pytest.raises(UnknownNameError, match="did you mean 'a1'"):
         Dictionary(tiny_corpus, tiny_corpus.split("validation")).find("aa1")

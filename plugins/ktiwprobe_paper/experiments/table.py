@@ -77,7 +77,7 @@ def make_plan(context: Context, label: str) -> Plan:
     any_job = Job("bow-proxy", task, options=values)
     corpus = any_job.recipe(context.registry).corpus()
     if options.performance == "bleu" and corpus.kind != "translation":
-        raise OptionError(f"BLEU is for translation, and {task} is {corpus.kind}: use --performance accuracy")
+        raise OptionError(f"BLEU is for translation, and {task} is {corpus.kind}: set performance to accuracy")
     jobs = make_jobs(context, task, corpus.kind, values)
     most = [steps for steps in (options.max_steps, SMALL_STEPS if context.small else None) if steps]
     cut_jobs, last, published = cut_at(min(most, default=None), jobs, corpus, context)

@@ -165,7 +165,8 @@ class GoldSet:
             return found
         raise CorpusError(
             f"there is no {name} in {' or '.join(map(str, places))}: put it there (also .xz or .gz), an object a line "
-            "with src, tgt, sure and possible, or say where it is with --data DIR"
+            "with src, tgt, sure and possible, or set KTIWPROBE_DATA",
+            hint="data",
         )
 
 

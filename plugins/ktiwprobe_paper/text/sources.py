@@ -1,18 +1,15 @@
-"""Where data sets are: `--data DIR`, else KTIWPROBE_DATA, else the platform's cache folder; a folder for each."""
+"""Where data sets are: in the folder that was chosen, else in the platform's cache folder; a folder for each."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktiwprobe.data import DataNeeds
+from ktiwprobe.data import DataNeeds, data_folder
 from ktiwprobe.errors import CorpusError
 from ktiwprobe_paper.text.files import KINDS, Table, read_table, with_compression
 from ktiwprobe_paper.text.hub import Hub
-
-VARIABLE = "KTIWPROBE_DATA"  # what --data sets
 
 
 def cache_folder() -> Path:
@@ -24,8 +21,8 @@ def cache_folder() -> Path:
 
 def data_folders() -> list[Path]:
     """Where to look, first places first."""
-    given = os.environ.get(VARIABLE)
-    return [*([Path(given)] if given else []), cache_folder() / "data"]
+    chosen = data_folder()
+    return [*([chosen] if chosen else []), cache_folder() / "data"]
 
 
 PAPER = ("train examples", "train length", "validation examples", "validation length", "vocabulary")
@@ -77,7 +74,8 @@ class Source:
         files = ", ".join(f"{self._stem(split)}.tsv" for split in self.splits)
         raise CorpusError(
             f"data set {self.name!r} is not in {looked}: put {files} there (or .csv, .jsonl, also .xz or .gz) with the "
-            f"columns {', '.join(self.columns)}, or say where they are with --data DIR"
+            f"columns {', '.join(self.columns)}, or set KTIWPROBE_DATA",
+            hint="data",
         )
 
     def file(self, split: str) -> Path:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ktiwprobe.compare.agreement import Agreement
 from ktiwprobe.compare.finder import agree
-from ktiwprobe.errors import KtiwprobeError, UnknownNameError, UsageError
+from ktiwprobe.errors import ContractError, KtiwprobeError, UnknownNameError, UsageError
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.capabilities import seeds_by_task, taken_by
 from ktiwprobe.plugins.options import NoOptions, fill, options_of
@@ -26,8 +26,9 @@ from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.signals.signal import Signal
-from ktiwprobe.training.engines import Engine, cores, make_engine
+from ktiwprobe.training.engines import Engine, make_engine
 from ktiwprobe.training.sweep import Job, parse_seeds, sweep
+from ktiwprobe.training.threads import cores
 from ktiwprobe.views import html
 from ktiwprobe.views.tables import Table
 
@@ -167,13 +168,17 @@ def reproduce(
     wishes, own = _wishes(experiment, name, {"seeds": seeds, "steps": steps, "task": task}, options or {})
     usual = _usual_seeds(experiment, scale, task)
     chosen = _seeds(wishes["seeds"], usual)
-    engine = make_engine(engine) if isinstance(engine, str) else engine
+    engine = make_engine(engine, registry=registry) if isinstance(engine, str) else engine
     chosen_options: Any = fill(options_of(experiment), own, space=name)
     about = (registry, engine, device, progress, chosen_options)
     context = Context(chosen, scale, wishes["steps"], wishes["task"], runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]
     started = time.monotonic()
     with engine:  # once for all that the experiment trains
         result = experiment.run(context)
+    if not isinstance(result, Result):
+        raise ContractError(
+            f"experiment {name!r}: run(context) returned {type(result).__name__}, not a ktiwprobe.experiments.Result"
+        )
     result = _marked(result, context, usual)
     return Report(
         experiment=name,
@@ -200,7 +205,7 @@ def _wishes(
     left = {key: None if key in known else value for key, value in wishes.items()}
     for key, value in left.items():
         if value is not None and key not in takes:
-            raise UsageError(f"experiment {name!r} has its own {key}: leave --{key} out")
+            raise UsageError(f"experiment {name!r} has its own {key} and takes no others", hint=f"{key}=None")
     return left, own
 
 

@@ -101,12 +101,14 @@ def split_names(names: str | None, registry: Registry) -> tuple[str, ...]:
     return chosen
 
 
-def _data(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
-    """Tasks look there, here and in the processes of a sweep."""
+def _data(context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+    """Tasks look there while the command runs, here and in the processes of a sweep."""
     if folder is not None:
+        from ktiwprobe.corpus.place import data_in
+
         if not os.path.isdir(folder):  # noqa: PTH112  (pathlib would cost `--help` its speed)
             raise click.BadParameter(f"{folder!r} is not a folder.")
-        os.environ["KTIWPROBE_DATA"] = os.path.abspath(folder)  # noqa: PTH100
+        context.with_resource(data_in(folder))
 
 
 data_option = click.option(
@@ -120,7 +122,9 @@ signal_options = stack(split_option, runs_option, data_option, device_option, qu
 
 
 engine_options = stack(  # where many jobs run
-    click.option("--engine", default="local", show_default=True, metavar="ENGINE", help="local or ray."),
+    click.option(
+        "--engine", default="local", show_default=True, metavar="NAME[:k=v]", help="See `ktiwprobe ls engines`."
+    ),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Jobs at a time. [default: one a core]"),
     click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster. [default: one started here]"),
     click.option("--cpus", default=1, type=click.IntRange(min=1), metavar="N", help="CPUs of a job, with Ray."),
@@ -128,11 +132,13 @@ engine_options = stack(  # where many jobs run
 )
 
 
-def make_engine(name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float) -> Engine:
+def make_engine(
+    name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float, registry: Registry
+) -> Engine:
     """The engine that `engine_options` describe."""
     from ktiwprobe.training.engines import make_engine
 
-    return make_engine(name, workers=workers, address=ray_address, cpus=cpus, gpus=gpus)
+    return make_engine(name, registry=registry, workers=workers, address=ray_address, cpus=cpus, gpus=gpus)
 
 
 options_option = stack(

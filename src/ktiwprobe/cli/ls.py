@@ -25,8 +25,8 @@ RUN_KEYS = ("name", "task", "model", "attention", "seed", "step", "accuracy", "c
 def command(what: str | None, as_json: bool, runs: str | None, pairs: tuple[str, ...], config: str | None) -> None:
     """List what is registered, options, runs, or a model's sites.
 
-    KIND is tasks, models, probes, metrics, experiments, runs or sites; NAME is of a task, model or metric. Options are
-    for sites, and say which model.
+    KIND is tasks, models, probes, metrics, experiments, engines, commands, runs or sites; NAME is of a task, model,
+    metric, experiment or engine. Options are for sites, and say which model.
 
     \b
     ktiwprobe ls

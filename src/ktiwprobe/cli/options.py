@@ -1,4 +1,4 @@
-"""The options of a task, model or metric as records, for `ktiwprobe ls NAME`."""
+"""The options of a task, model, metric, experiment or engine as records, for `ktiwprobe ls NAME`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ktiwprobe.errors import UnknownNameError
+from ktiwprobe.errors import UnknownNameError, UsageError
 from ktiwprobe.plugins.capabilities import training_defaults
 from ktiwprobe.plugins.options import options_of
 from ktiwprobe.plugins.registry import KINDS, Registry
@@ -19,11 +19,15 @@ def describe_options(registry: Registry, name: str) -> list[dict[str, Any]]:
         raise UnknownNameError(
             "kind or name", name, [*KINDS, "runs", *(n for kind in KINDS for n in registry.names(kind))]
         )
+    if kinds == ["commands"]:
+        raise UsageError(f"{name} is a command: `ktiwprobe {name} --help` lists its options")
     rows = []
     for kind in kinds:
         target = registry.load(kind, name)
         if kind == "metrics" and isinstance(target, type):
             rows += _fields(target, "", {})
+        if kind == "engines":
+            rows += _fields(options_of(target), "", {})
         if kind == "experiments":
             rows += _fields(options_of(target), "--", {})
         if kind in ("tasks", "models"):

@@ -87,7 +87,7 @@ def command(
         task=task,
         options=_own_options(context, registry, experiment),
         runs=runs,
-        engine=make_engine(engine, workers, ray_address, cpus, gpus),
+        engine=make_engine(engine, workers, ray_address, cpus, gpus, registry),
         device=device,
         registry=registry,
         progress=show_progress(quiet),

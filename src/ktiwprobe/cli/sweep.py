@@ -71,13 +71,14 @@ def command(
     """
     from ktiwprobe.training.sweep import sweep
 
+    registry = load_registry()
     given = {"models": models, "tasks": tasks, "attention": attentions, "seeds": seeds, "steps": steps}
     outcomes = sweep(
         _jobs(given, config, pairs, vary),
         runs=runs,
-        engine=make_engine(engine, workers, ray_address, cpus, gpus),
+        engine=make_engine(engine, workers, ray_address, cpus, gpus, registry),
         device=device,
-        registry=load_registry(),
+        registry=registry,
         progress=show_progress(quiet),
     )
     rows = [_row(outcome) for outcome in outcomes]

@@ -64,8 +64,8 @@ def command(
     ktiwprobe train lstm-seq2seq --seed 1
     ktiwprobe train lstm-seq2seq --attention uniform -o hidden=128
     """
-    from ktiwprobe.training.engines import keep_memory
     from ktiwprobe.training.loop import train
+    from ktiwprobe.training.threads import keep_memory
 
     keep_memory()
     options, registry = collect_options(config, pairs), load_registry()

@@ -77,7 +77,8 @@ def _check_same_pairs(links: Links, gold: Links) -> None:
     if len(links) != len(gold):
         raise CorpusError(
             f"{gold.name} has {len(gold)} sentence pairs and {links.name} has {len(links)}: they must be the same "
-            "ones; is it the right split (--split test)?"
+            "ones; is it the right split?",
+            hint="split=test",
         )
     if links.text is None:
         return

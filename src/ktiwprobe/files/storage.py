@@ -44,12 +44,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 def check_output(path: Path, *, force: bool = False) -> Path:
     """Refuse what could not be written there, before an hour is spent on what to write."""
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: give --out the name of a file")
+        raise UsageError(f"{path} is a folder: give the name of a file", hint="out")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists: write over it with --force, or choose another --out")
+        raise UsageError(f"{path} exists: write over it, or choose another file", hint="force=True or out")
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
-        raise RunError(f"cannot write {path}: {above} is not a folder that can be written to; choose another --out")
+        raise RunError(f"cannot write {path}: {above} is not a folder that can be written to", hint="out")
     return path
 
 
@@ -110,9 +110,9 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
         lock = filelock.FileLock(folder / ".lock", timeout=0)
         lock.acquire()
     except filelock.Timeout:
-        raise RunBusyError(busy) from None
+        raise RunBusyError(busy, hint="name") from None
     except OSError as error:
-        raise RunError(f"cannot write to {folder}: {error.strerror}; choose another folder with --runs") from error
+        raise RunError(f"cannot write to {folder}: {error.strerror}; choose another folder", hint="runs") from error
     try:
         yield
     finally:

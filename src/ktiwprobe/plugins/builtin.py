@@ -42,3 +42,35 @@ def register_run_kinds(register: Register) -> None:
     )
     for name, kind in (("uf", uf), ("fr", fr)):
         register(name, kind, summary=kind.label)
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    """Where the jobs of a sweep run."""
+    register("local", "ktiwprobe.training.local:Local", summary="processes of this machine")
+    register("ray", "ktiwprobe.training.ray:Ray", summary="a Ray cluster, or Ray on this machine")
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """The command line, in the order of `ktiwprobe --help`; a summary is the first line of the command's own help."""
+    for name, summary in (
+        ("train", "Train MODEL and keep checkpoints of it."),
+        ("extract", "Compute and store signals of RUN, or how well it performs."),
+        ("agree", "Compare two signals: does V know what U points at?"),
+        ("align", "Turn a signal into links between words, and judge them."),
+        ("show", "Show one sentence of a run in the terminal."),
+        ("plot", "Draw a figure for a paper."),
+        ("report", "Write one page that tells a run's whole story."),
+        ("reproduce", "Run one claim of the paper: table, figures and verdict."),
+        ("sweep", "Train a grid of runs, several at a time."),
+        ("dictionary", "Look WORD up in the dictionary that models have learned."),
+        ("data", "Say which data sets are here, and what they hold."),
+        ("ls", "List what is registered, options, runs, or a model's sites."),
+        ("plugins", "List the plugins: what each brings, and which failed."),
+        ("rm", "Delete RUN with its checkpoints and signals."),
+        ("check", "Hold what a plugin brings to the contract."),
+        ("new-plugin", "Write an installable plugin with one model and one test."),
+        ("doctor", "Say what this installation has, and whether it can work."),
+    ):
+        register(name, f"ktiwprobe.cli.{name.replace('-', '_')}:command", summary=summary)

@@ -60,3 +60,13 @@ def register_run_kinds(register: Register) -> None:
 @hookspec
 def register_schedules(register: Register) -> None:
     """Register schedules of checkpoints: functions () -> the steps in ascending order, perhaps without end."""
+
+
+@hookspec
+def register_engines(register: Register) -> None:
+    """Register engines: classes with `Options`, made as `Engine(options)`, that run work for a sweep."""
+
+
+@hookspec
+def register_commands(register: Register) -> None:
+    """Register commands of `ktiwprobe`: each a `click.Command`; the summary is its line in `ktiwprobe --help`."""

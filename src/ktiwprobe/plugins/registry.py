@@ -1,4 +1,4 @@
-"""Which tasks, models, probes, metrics and experiments there are, and who brought them.
+"""Which tasks, models, probes and other registered things there are, and who brought them.
 
 The loader is ours, around pluggy: a plugin that fails is reported by name, distribution and cause, the rest goes on.
 Nothing registered is imported before it is asked for.
@@ -24,9 +24,19 @@ from ktiwprobe.plugins.run_kinds import RunKind
 if TYPE_CHECKING:
     from ktiwprobe.plugins.protocols import Experiment, Metric, Model, Probe, Task
 
-KINDS = ("tasks", "models", "probes", "metrics", "experiments", "run-kinds", "schedules")
+KINDS = (
+    "tasks",
+    "models",
+    "probes",
+    "metrics",
+    "experiments",
+    "run-kinds",
+    "schedules",
+    "engines",
+    "commands",
+)
 HAT = "hat"  # the suffix that means another seed, whatever is registered
-HOME = "ktiwprobe"  # the distribution whose plugins come first and cannot be deselected
+HOME = "ktiwprobe"  # the distribution whose plugins come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +104,15 @@ class Registry:
     owners: dict[str, Owner] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     entries: dict[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    skipped: list[str] = field(default_factory=list)  # plugins that KTIWPROBE_SKIP_PLUGINS names
 
     def entry(self, kind: str, name: str) -> Entry:
         """The entry of that name; an unknown one lists what exists."""
         try:
             return self.entries[kind][name]
         except KeyError:
-            raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind]) from None
+            why = f" (KTIWPROBE_SKIP_PLUGINS skips {', '.join(self.skipped)})" if self.skipped else ""
+            raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind], why=why) from None
 
     @overload
     def load(self, kind: Literal["tasks"], name: str) -> type[Task]: ...
@@ -200,10 +212,10 @@ def _check_suffixes(entries: Iterable[Entry]) -> None:
 def build_registry(extra: Mapping[str, object] | None = None, *, environ: Mapping[str, str] = os.environ) -> Registry:
     """Load every plugin that is installed, and the modules in `extra` by name.
 
-    KTIWPROBE_LOAD_PLUGINS, a comma-separated list, loads only the built-in plugins and those;
-    KTIWPROBE_STRICT_PLUGINS=1 makes a failing plugin fatal.
+    KTIWPROBE_LOAD_PLUGINS, a comma-separated list, loads only the built-in plugins and those; KTIWPROBE_SKIP_PLUGINS
+    leaves out those it lists, built-in ones too; KTIWPROBE_STRICT_PLUGINS=1 makes a failing plugin fatal.
     """
-    registry = Registry()
+    registry = Registry(skipped=sorted(_listed(environ, "KTIWPROBE_SKIP_PLUGINS")))
     for owner, source in _sources(extra or {}, environ):
         try:
             registry._take(owner, source)
@@ -227,15 +239,32 @@ def _sources(extra: Mapping[str, object], environ: Mapping[str, str]) -> Iterato
         ((_owner_of(point), point) for point in entry_points(group=hookspecs.PROJECT)),
         key=lambda pair: (pair[0].distribution != HOME, pair[0].plugin),
     )
-    chosen = environ.get("KTIWPROBE_LOAD_PLUGINS")
-    if chosen is not None:
-        wanted = {name.strip() for name in chosen.split(",")} - {""}
-        names = {owner.plugin for owner, _ in found}
-        why = "KTIWPROBE_LOAD_PLUGINS asks for it, but it is unknown"
-        yield from ((Owner(name), PluginError(why + suggest(name, names))) for name in sorted(wanted - names))
+    names = {owner.plugin for owner, _ in found}
+    for variable in ("KTIWPROBE_LOAD_PLUGINS", "KTIWPROBE_SKIP_PLUGINS"):
+        why = f"{variable} names it, but it is unknown"
+        for name in sorted(_listed(environ, variable) - names):
+            yield Owner(name), PluginError(why + suggest(name, names))
+    wanted, skipped = (_listed(environ, f"KTIWPROBE_{what}_PLUGINS") for what in ("LOAD", "SKIP"))
+    if "KTIWPROBE_LOAD_PLUGINS" in environ:
         found = [pair for pair in found if pair[0].distribution == HOME or pair[0].plugin in wanted]
-    yield from found
+    yield from (pair for pair in found if pair[0].plugin not in skipped)
     yield from ((Owner(name, "in memory", "-"), module) for name, module in extra.items())
+
+
+def _listed(environ: Mapping[str, str], variable: str) -> set[str]:
+    return {name.strip() for name in environ.get(variable, "").split(",")} - {""}
+
+
+def has_third_party(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether `build_registry` would load a plugin of another distribution; imports none."""
+    return any(owner.distribution != HOME for owner, _ in _sources({}, environ))
+
+
+def built_in_commands() -> dict[str, Entry]:
+    """The commands that the core plugin registers; no other plugin is imported for them."""
+    from ktiwprobe.plugins import builtin
+
+    return {entry.name: entry for entry in _entries_of(builtin, Owner("core", HOME)) if entry.kind == "commands"}
 
 
 def _owner_of(point: EntryPoint) -> Owner:

@@ -107,7 +107,7 @@ class Extractor:
         """The steps there are."""
         steps = self.run.steps()
         if not steps:
-            raise RunError(f"run {self.run.name} has no checkpoints: train it on with --resume")
+            raise RunError(f"run {self.run.name} has no checkpoints: resume its training", hint="resume=True")
         return steps
 
     @cached_property

@@ -84,7 +84,8 @@ class Performance:
         if corpus.kind != "translation" or not supports(model, Translates):
             raise UsageError(
                 f"BLEU is for models that translate, and {self.run.record.model} on {corpus.task} does not: "
-                "use --performance accuracy"
+                "measure its accuracy instead",
+                hint="performance=accuracy",
             )
         said: list[str] = []
         right: list[str] = []

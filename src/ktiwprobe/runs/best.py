@@ -11,6 +11,6 @@ LOWER_IS_BETTER = ("loss", "perplexity")
 def best_of(curve: Mapping[int, float], measure: str, name: str) -> int:
     """The step at which `curve` (step -> measure) of run `name` is best, the earliest of equals."""
     if not curve:
-        raise RunError(f"run {name} has no evaluated checkpoint: train it on with --resume")
+        raise RunError(f"run {name} has no evaluated checkpoint: resume its training", hint="resume=True")
     sign = -1 if measure in LOWER_IS_BETTER else 1
     return max(curve, key=lambda step: (sign * curve[step], -step))

@@ -65,7 +65,8 @@ def latest_run(folder: Path) -> Run:
         return readable[-1]
     if unreadable:
         raise RunError(f"no run in {folder} can be read: {unreadable[0].reason}")
-    raise RunError(f"there are no runs in {folder}: train one with `ktiwprobe train lstm-seq2seq`, or pass --runs")
+    advice = "train one with `ktiwprobe train lstm-seq2seq`, or choose another folder"
+    raise RunError(f"there are no runs in {folder}: {advice}", hint="runs")
 
 
 def run_to_watch(folder: Path) -> Run:

@@ -128,7 +128,9 @@ class Recipe:
     def under_attention(self, model: M) -> M:
         """The model as this run trains and probes it: under uniform attention if the run says so."""
         if self.attention != "learned" and not supports(model, AttentionModel):
-            raise UsageError(f"model {self.model!r} has no attention: leave --attention {self.attention} out")
+            raise UsageError(
+                f"model {self.model!r} has no attention that could be {self.attention}", hint="attention=learned"
+            )
         return cast(M, Under(model, uniform)) if self.attention == "uniform" else model
 
     def steps(self, corpus: Corpus) -> int:
@@ -139,7 +141,7 @@ class Recipe:
         if options.steps is not None:
             return options.steps
         if epoch is None:
-            raise OptionError(f"task {self.task!r} is an endless stream: say how long to train with --steps")
+            raise OptionError(f"task {self.task!r} is an endless stream: say how many steps to train", hint="steps")
         return (options.epochs or 1) * epoch
 
     def epoch(self, corpus: Corpus) -> int | None:

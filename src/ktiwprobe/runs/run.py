@@ -128,7 +128,7 @@ class Run:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from writing; released by the system if this one dies."""
-        busy = f"run {self.name} is in use by another process: wait for it, or choose another --name"
+        busy = f"run {self.name} is in use by another process: wait for it, or choose another name"
         return storage.locked(self.path, busy)
 
     def busy(self) -> bool:

@@ -86,8 +86,9 @@ def words_of(split: Split, task: str) -> Words:
     """The words of a split; a sentence about what to do where its task does not tell them."""
     if split.x_words is None or split.y_words is None:
         raise CorpusError(
-            f"task {task!r} does not tell of which words its tokens are: compare with --level token, or let the task "
-            "fill x_words and y_words of its splits"
+            f"task {task!r} does not tell of which words its tokens are: compare tokens, or let the task fill x_words "
+            "and y_words of its splits",
+            hint="level=token",
         )
     return Words(split.x_words, split.y_words, split.x_text, split.y_text)
 

@@ -145,10 +145,11 @@ class Signal:
         """Raise an error unless both are over the same corpus, with as many rows in each sentence."""
         mine, theirs = self.meta.get("fingerprint"), other.meta.get("fingerprint")
         if mine and theirs and mine != theirs:
-            words = "" if self.meta.get("level") == "word" else ", or words of the same text with --level word"
+            words = "" if self.meta.get("level") == "word" else ", or words of the same text"
             raise CorpusError(
                 f"{self.name} and {other.name} are over different corpora ({mine}, {theirs}): compare runs of one "
-                f"task{words}"
+                f"task{words}",
+                hint="level=word" if words else "",
             )
         self._check_same(other, "sentences", self.rows, other.rows)
 

@@ -20,5 +20,5 @@ def choose_device(name: str | torch.device) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise UnknownNameError("device", name, ("auto", "cpu", "cuda"))
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"there is no CUDA device {device.index or 0} here: use --device auto or --device cpu")
+        raise UsageError(f"there is no CUDA device {device.index or 0} here: use auto or cpu", hint="device=auto")
     return device

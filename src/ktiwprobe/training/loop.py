@@ -77,7 +77,8 @@ def follow(recipe: Recipe, path: Path, *, resume: bool, device: str = "auto", pr
                 return run
             if 0 < reached < aim and not resume:
                 raise RunError(
-                    f"run {run.name} stopped at step {reached} of {aim}: add --resume to go on, or remove it first"
+                    f"run {run.name} stopped at step {reached} of {aim}: resume it, or remove it first",
+                    hint="resume=True",
                 )
             if not recipe.length_given:
                 target = max(target, aim)
@@ -167,7 +168,7 @@ class _Trainer:
                 if step == target:
                     break
                 if stop:
-                    raise Interrupted(f"stopped at step {step} of {target}, all saved: go on with --resume")
+                    raise Interrupted(f"stopped at step {step} of {target}, all saved", hint="resume=True")
                 self._update(self.batches(step).to(self.device))
                 self.progress.advance(step + 1, self._mean_loss)
 
@@ -316,11 +317,13 @@ def _check_same(run: Run, recipe: Recipe, corpus: Corpus) -> None:
     for what, theirs, ours in pairs:
         if theirs != ours and what not in (f"train.{key}" for key in LENGTH):
             raise RunError(
-                f"run {run.name} has another {what} ({theirs}, not {ours}): use another --name, or remove it first"
+                f"run {run.name} has another {what} ({theirs}, not {ours}): use another name, or remove it first",
+                hint="name",
             )
     if record.corpus != corpus.fingerprints:
         raise CorpusError(
-            f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another --name"
+            f"run {run.name} was trained on another corpus than {recipe.task!r} gives now: use another name",
+            hint="name",
         )
 
 

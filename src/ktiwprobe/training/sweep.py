@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ktiwprobe.corpus.place import data_folder, data_in
 from ktiwprobe.errors import Interrupted, KtiwprobeError, UsageError
 from ktiwprobe.files.progress import SILENT, JobState, Progress, stop_when_asked
 from ktiwprobe.plugins.registry import Registry, build_registry
@@ -102,7 +103,7 @@ def sweep(
     ended = {path: Outcome(job, Run(path), "found") for path, (job, _) in places.items() if path not in waiting}
     if waiting:
         _check_installed(waiting.values())
-        engine = make_engine(engine) if isinstance(engine, str) else engine
+        engine = make_engine(engine, registry=registry) if isinstance(engine, str) else engine
         ended |= _Sweep(engine, waiting, device, progress).outcomes(len(ended))
     return [replace(ended[path], job=job) for path, job, _ in asked]
 
@@ -145,7 +146,8 @@ class _Sweep:
 
     def _begin(self, path: Path) -> None:
         self.attempts[path] += 1
-        self.pending[self.engine.submit(_work, self.jobs[path], str(path), self.device)] = path
+        future = self.engine.submit(_work, self.jobs[path], str(path), self.device, data_folder())
+        self.pending[future] = path
 
     def _collect(self, future: Future[str], path: Path) -> None:
         """How a job ended; one that did not end by itself is begun again, a few times."""
@@ -176,10 +178,11 @@ class _Sweep:
         self.progress.job_ended(run.name, reason or _reached(run))
 
 
-def _work(job: Job, path: str, device: str) -> str:
+def _work(job: Job, path: str, device: str, data: Path | None) -> str:
     """What an engine runs: bring the run at `path` to its end; the reason if it failed, else nothing."""
     try:
-        follow(job.recipe(build_registry()), Path(path), resume=True, device=device)
+        with data_in(data):
+            follow(job.recipe(build_registry()), Path(path), resume=True, device=device)
     except Interrupted:
         return INTERRUPTED
     except KtiwprobeError as error:

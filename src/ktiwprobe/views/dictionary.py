@@ -178,7 +178,9 @@ class Dictionary:
         if pieces := self._pieces_of(word):
             return np.array(pieces)
         if tokens:
-            raise CorpusError(f"no sentence of the {self.split} split has {word!r}: try --split train")
+            raise CorpusError(
+                f"no sentence of the {self.split} split has {word!r}: try the train split", hint="split=train"
+            )
         raise UnknownNameError(f"input word of task {self.corpus.task}", word, self._near(word))
 
     def _tokens_of(self, word: str) -> list[int]:

@@ -242,7 +242,7 @@ def keyword_scatter(request: Request) -> plots.Figure:
     registry, (knowledge, *_) = request.finder.registry, request.finder.registry.probes_of("knowledge")
     against, choices = request.against or request.attention, [*registry.probes_of("attention", "saliency"), COUNT]
     if against not in choices:
-        raise UnknownNameError("quantity for --against", against, choices)
+        raise UnknownNameError("quantity to plot against knowledge", against, choices)
     extractor = request.finder.extractor(request.chosen)
     ids, corpus = extractor.part.x.values, extractor.corpus
     counts = np.bincount(ids, minlength=corpus.source_size)
