@@ -15,6 +15,7 @@ ATTENTIONS = {"learned", "uniform", "frozen-beta"}  # the values of --attention;
 HOMONYMS = {
     "aer": "a measure of alignments",
     "count-table": "a figure",
+    "local": "an address of Ray",
     "log": "a schedule, and a scale of axes",
     "table": "a format of output",
 }
@@ -35,7 +36,8 @@ EXEMPT = {
 
 def registered() -> set[str]:
     registry = build_registry()
-    entries = [registry.entry(kind, name) for kind in KINDS for name in registry.names(kind)]
+    kinds = [kind for kind in KINDS if kind != "commands"]  # a command's name is an ordinary word
+    entries = [registry.entry(kind, name) for kind in kinds for name in registry.names(kind)]
     names = {entry.name for entry in entries if entry.owner.distribution == HOME}
     return names - ATTENTIONS - HOMONYMS.keys()
 

@@ -219,7 +219,7 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path) -> None:
         (OptionError, "schedule 'often' is not one", lambda: recorder(tmp_path, at="often")),
         (OptionError, "plain values", lambda: recorder(tmp_path, settings={"a": object()}).record(model, 0)),
         (UsageError, "unknown probe", lambda: recorder(tmp_path, probes=("bet",))),
-        (RunError, "only what was recorded", lambda: extract(recorder(tmp_path).run, "gamma", registry=REGISTRY)),
+        (RunError, "only what was recorded", lambda: extract(recorder(tmp_path).run, "alpha-opt", registry=REGISTRY)),
         (KtiwprobeError, "your own loop", lambda: agree("alpha", "alpha-hat", runs=tmp_path, registry=REGISTRY)),
     ]
     for error, words, act in cases:
@@ -269,8 +269,8 @@ def test_a_corpus_comes_back_from_its_file(tmp_path: Path) -> None:
 def test_a_step_is_due_as_the_schedule_says() -> None:
     """`is_due` agrees with `steps_of` but for the last step, which it cannot know."""
     for schedule in ("log", "paper-translation", "every:7", "0,3,99"):
-        due = {step for step in range(301) if is_due(schedule, step)}
-        assert due | {300} == steps_of(schedule, 300)
+        due = {step for step in range(301) if is_due(schedule, step, named=REGISTRY.schedules())}
+        assert due | {300} == steps_of(schedule, 300, named=REGISTRY.schedules())
 
 
 def test_a_batch_whose_outputs_have_gaps_is_refused() -> None:

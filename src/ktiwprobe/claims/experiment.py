@@ -155,7 +155,7 @@ def reproduce(
     task: str | None = None,
     options: Mapping[str, Any] | None = None,
     runs: str | Path | None = None,
-    engine: str | Engine = "local",
+    engine: str | Engine | None = None,
     device: str = "auto",
     registry: Registry | None = None,
     progress: Progress = SILENT,
@@ -168,7 +168,8 @@ def reproduce(
     wishes, own = _wishes(experiment, name, {"seeds": seeds, "steps": steps, "task": task}, options or {})
     usual = _usual_seeds(experiment, scale, task)
     chosen = _seeds(wishes["seeds"], usual)
-    engine = make_engine(engine, registry=registry) if isinstance(engine, str) else engine
+    if engine is None or isinstance(engine, str):
+        engine = make_engine(engine, registry=registry)
     chosen_options: Any = fill(options_of(experiment), own, space=name)
     about = (registry, engine, device, progress, chosen_options)
     context = Context(chosen, scale, wishes["steps"], wishes["task"], runs_folder(runs).absolute(), *about)  # type: ignore[arg-type]

@@ -122,9 +122,7 @@ signal_options = stack(split_option, runs_option, data_option, device_option, qu
 
 
 engine_options = stack(  # where many jobs run
-    click.option(
-        "--engine", default="local", show_default=True, metavar="NAME[:k=v]", help="See `ktiwprobe ls engines`."
-    ),
+    click.option("--engine", metavar="NAME[:k=v]", help="See `ktiwprobe ls engines`. [default: local]"),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Jobs at a time. [default: one a core]"),
     click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster. [default: one started here]"),
     click.option("--cpus", default=1, type=click.IntRange(min=1), metavar="N", help="CPUs of a job, with Ray."),
@@ -133,7 +131,7 @@ engine_options = stack(  # where many jobs run
 
 
 def make_engine(
-    name: str, workers: int | None, ray_address: str | None, cpus: int, gpus: float, registry: Registry
+    name: str | None, workers: int | None, ray_address: str | None, cpus: int, gpus: float, registry: Registry
 ) -> Engine:
     """The engine that `engine_options` describe."""
     from ktiwprobe.training.engines import make_engine

@@ -47,7 +47,7 @@ def register_run_kinds(register: Register) -> None:
 @hookimpl
 def register_engines(register: Register) -> None:
     """Where the jobs of a sweep run."""
-    register("local", "ktiwprobe.training.local:Local", summary="processes of this machine")
+    register("local", "ktiwprobe.training.local:Local", summary="processes of this machine", default=True)
     register("ray", "ktiwprobe.training.ray:Ray", summary="a Ray cluster, or Ray on this machine")
 
 

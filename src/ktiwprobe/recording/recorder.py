@@ -29,6 +29,7 @@ from ktiwprobe.models.scoring import neg_log_p, right_outputs, score
 from ktiwprobe.plugins.capabilities import Evaluates, HasParameters, HasState, HasStateDict, sites_of, supports
 from ktiwprobe.plugins.options import short_hash
 from ktiwprobe.plugins.protocols import AttentionModel
+from ktiwprobe.plugins.quantities import ROLES
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.probing import evaluating
@@ -61,7 +62,7 @@ class Recorder:
     settings: Mapping[str, Any] = field(default_factory=dict)
     at: str = "log"  # at which steps; written as for training: log, every:100, epochs, 0,10,100 ...
     epoch: int | None = None  # updates in an epoch, which `at="epochs"` needs
-    probes: Sequence[str] = ("alpha", "beta", "delta")
+    probes: Sequence[str] | None = None  # None: those with a role, or of a recording that goes on its own
     runs: str | Path | None = None
     overwrite: bool = False  # begin anew where there is a recording already
     registry: Registry = field(default_factory=build_registry, repr=False)
@@ -72,9 +73,17 @@ class Recorder:
         check_name(self.model, "model")
         if self.attention not in get_args(Attention):
             raise UnknownNameError("attention", self.attention, get_args(Attention))
-        for probe in self.probes:
+        for probe in self.probes or ():
             self.registry.entry("probes", probe)
         self._live: _Live | None = None
+
+    @cached_property
+    def recorded_probes(self) -> tuple[str, ...]:
+        """What is recorded at each step: the probes that were asked for, or the usual ones; each under its own name."""
+        if self.probes is not None:
+            return tuple(dict.fromkeys(self.registry.same_probe(probe) for probe in self.probes))
+        begun = self.run.exists and not self.overwrite
+        return Run.open(self.run.path).record.probes if begun else tuple(self.registry.probes_of(*ROLES))
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -117,7 +126,7 @@ class Recorder:
         with live.run.lock(), untouched(model):
             live.run.save_checkpoint(step, {}, weights=storage.hash_of(_state(model)))
             live.asked = Under(model, uniform) if self.attention == "uniform" else model
-            for probe in self.probes:
+            for probe in self.recorded_probes:
                 live.signal(probe, step)
             judge = _Judged(model, live.asked)
             performance = evaluate(judge, list(live.batches()))
@@ -156,7 +165,7 @@ class Recorder:
         settings = json.loads(json.dumps(dict(self.settings)))
         return RunRecord(
             recorded=True,
-            probes=tuple(self.probes),
+            probes=self.recorded_probes,
             task=self.task,
             model=self.model,
             attention=self.attention,

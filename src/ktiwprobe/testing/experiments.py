@@ -11,7 +11,9 @@ from typing import Any
 
 from ktiwprobe.claims.experiment import Report, Result, reproduce
 from ktiwprobe.claims.writeup import FORMATS, show_report, write_report
+from ktiwprobe.plugins.capabilities import missing, seeds_by_task, taken_by
 from ktiwprobe.plugins.options import options_of
+from ktiwprobe.plugins.protocols import Experiment
 from ktiwprobe.plugins.registry import Entry, Owner, Registry, build_registry
 from ktiwprobe.testing.models import options_are_frozen
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, name_of, raise_failures, run_checks
@@ -30,6 +32,10 @@ class ExperimentCase:
     registry: Registry
     folder: Path
     chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    def required(self, member: str) -> Any:
+        """A member that every experiment has; None where this one lacks it."""
+        return None if member in missing(self.experiment, Experiment) else getattr(self.experiment, member)
 
     @cached_property
     def report(self) -> Report:
@@ -75,17 +81,17 @@ def experiment_checks(
 
 def claim_is_a_sentence(case: ExperimentCase) -> None:
     """claim is a sentence."""
-    claim = getattr(case.experiment, "claim", None)
+    claim = case.required("claim")
     if not isinstance(claim, str) or len(claim.split()) < 3:
         raise Failed(f"claim is {claim!r}: write the sentence that the experiment tests, and where it is from")
 
 
 def seeds_are_whole_numbers(case: ExperimentCase) -> None:
     """seeds and small_seeds are sequences of whole numbers, and seeds_of has such by task."""
-    of_task = getattr(case.experiment, "seeds_of", {})
+    of_task = seeds_by_task(case.experiment)
     if not isinstance(of_task, Mapping):
         raise Failed(f"seeds_of is {of_task!r}: write a mapping from a task's name to its seeds")
-    named = {name: getattr(case.experiment, name, None) for name in ("seeds", "small_seeds")}
+    named = {name: case.required(name) for name in ("seeds", "small_seeds")}
     for name, seeds in {**named, **{f"seeds_of[{task!r}]": seeds for task, seeds in of_task.items()}}.items():
         listed = isinstance(seeds, Sequence) and not isinstance(seeds, str)
         if not listed or not all(type(seed) is int and seed >= 0 for seed in seeds):
@@ -94,10 +100,10 @@ def seeds_are_whole_numbers(case: ExperimentCase) -> None:
 
 def takes_what_there_is(case: ExperimentCase) -> None:
     """takes lists only what a user may choose, and run can be called."""
-    takes = getattr(case.experiment, "takes", ())
+    takes = taken_by(case.experiment)
     if isinstance(takes, str) or not set(takes) <= set(TAKEN):
         raise Failed(f"takes is {takes!r}: it may list {', '.join(TAKEN)}; all else is a field of Options")
-    if not callable(getattr(case.experiment, "run", None)):
+    if not callable(case.required("run")):
         raise Failed("it has no run(context)")
 
 

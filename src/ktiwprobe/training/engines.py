@@ -44,10 +44,11 @@ class Engine(Protocol):
         ...
 
 
-def make_engine(name: str, *, registry: Registry | None = None, **options: Any) -> Engine:
-    """The engine that `local` or `ray:cpus=2,gpus=0.5` means; `options` that are None are left out."""
-    name, _, rest = name.partition(":")
-    engine_class = (registry or build_registry()).load("engines", name)
+def make_engine(name: str | None = None, *, registry: Registry | None = None, **options: Any) -> Engine:
+    """The engine that `local` or `ray:cpus=2,gpus=0.5` means, by default the default; options of None are left out."""
+    registry = registry or build_registry()
+    name, _, rest = (name or registry.default("engines")).partition(":")
+    engine_class = registry.load("engines", name)
     known = {field.name for field in fields(options_of(engine_class))}
     given = {k: v for k, v in options.items() if v is not None and (k in known or ORDINARY.get(k) != v)}
     given |= parse_pairs(part for part in rest.split(",") if part)

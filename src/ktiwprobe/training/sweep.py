@@ -87,7 +87,7 @@ def sweep(
     jobs: Iterable[Job],
     *,
     runs: str | Path | None = None,
-    engine: str | Engine = "local",
+    engine: str | Engine | None = None,
     device: str = "auto",
     registry: Registry | None = None,
     progress: Progress = SILENT,
@@ -103,7 +103,8 @@ def sweep(
     ended = {path: Outcome(job, Run(path), "found") for path, (job, _) in places.items() if path not in waiting}
     if waiting:
         _check_installed(waiting.values())
-        engine = make_engine(engine, registry=registry) if isinstance(engine, str) else engine
+        if engine is None or isinstance(engine, str):
+            engine = make_engine(engine, registry=registry)
         ended |= _Sweep(engine, waiting, device, progress).outcomes(len(ended))
     return [replace(ended[path], job=job) for path, job, _ in asked]
 
