@@ -49,7 +49,7 @@ def test_an_existing_file_needs_force(cli, refusal, installed_tiny, tmp_path):
 def test_places_that_cannot_be_written(cli, refusal, installed_tiny, tmp_path):
     """A folder, a file in place of a folder, and a folder without permission are refused in a sentence."""
     cli("train", "tiny-model")
-    assert "runs is a folder: give --out the name of a file" in refusal("report", "--out", "runs")
+    assert "runs is a folder: give the name of a file; pass --out" in refusal("report", "--out", "runs")
     (tmp_path / "file").touch()
     assert "cannot write file/page.html: " in refusal("report", "--out", "file/page.html", code=1)
     if os.getuid():  # root may write anywhere

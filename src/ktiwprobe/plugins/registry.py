@@ -111,8 +111,7 @@ class Registry:
         try:
             return self.entries[kind][name]
         except KeyError:
-            why = f" (KTIWPROBE_SKIP_PLUGINS skips {', '.join(self.skipped)})" if self.skipped else ""
-            raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind], why=why) from None
+            raise UnknownNameError(kind.removesuffix("s"), name, self.entries[kind], why=self._skips()) from None
 
     @overload
     def load(self, kind: Literal["tasks"], name: str) -> type[Task]: ...
@@ -145,7 +144,11 @@ class Registry:
         for name, entry in self.entries[kind].items():
             if entry.default:
                 return name
-        raise UsageError(f"no installed plugin has a default {kind.removesuffix('s')}: name one")
+        raise UsageError(f"no installed plugin has a default {kind.removesuffix('s')}: name one{self._skips()}")
+
+    def _skips(self) -> str:
+        """What an unknown name may be due to."""
+        return f" (KTIWPROBE_SKIP_PLUGINS skips {', '.join(self.skipped)})" if self.skipped else ""
 
     def run_kinds(self) -> dict[str, RunKind]:
         """All run kinds by their suffix, in the order in which plugins registered them."""

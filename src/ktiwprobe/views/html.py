@@ -116,6 +116,7 @@ def of_run(run: Run) -> str:
 def of_signal(signal: Signal) -> str:
     """A signal: its size, and its first sentence."""
     sites = [f"mean of {len(signal.sites)} sites"] if len(signal.sites) > 1 else []
+    signal = style.with_quantity(signal)
     top = heading(signal.name, f"{len(signal)} sentences", f"{len(signal.lengths)} rows", *sites)
     if not len(signal):
         return top

@@ -8,6 +8,7 @@ survive a grey printer. The signed scale runs from orange to blue, never from re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from ktiwprobe.compare.specs import read_spec
 from ktiwprobe.errors import SpecError
-from ktiwprobe.plugins.quantities import GOLD, Line, Quantity
+from ktiwprobe.plugins.quantities import GOLD, UNKNOWN, Line, Quantity
 from ktiwprobe.plugins.registry import HAT, Registry, build_registry
 from ktiwprobe.plugins.run_kinds import RunKind
+from ktiwprobe.signals.signal import Signal
 
 Theme = Literal["light", "dark"]
 RGB = tuple[int, int, int]
@@ -147,6 +149,13 @@ def line_of(quantity: Quantity, kind: RunKind | None = None, *, hat: bool = Fals
     """The line of a quantity, dashed as its run kind is, or as another seed's; `number` chooses where it has none."""
     line = quantity.line or SERIES[number % len(SERIES)]
     return line._replace(dash=kind.dash if kind else HAT_DASH if hat else line.dash)
+
+
+def with_quantity(signal: Signal) -> Signal:
+    """The signal with what its values are, looked up by its probe's name where nobody has said so."""
+    if signal.quantity is not UNKNOWN:
+        return signal
+    return replace(signal, quantity=build_registry().quantity(str(signal.meta.get("probe", signal.name))))
 
 
 def line_named(text: str, registry: Registry | None = None, *, number: int = 0) -> Line:

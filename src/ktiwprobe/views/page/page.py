@@ -55,7 +55,7 @@ def viewer_html(signals: Signal | Iterable[Signal], sentence: int = 0, *, links:
     Signals of one run and probe at several steps become a slider; other runs and probes stand side by side. `links`
     are known alignments, (t, l, 1 if sure), which are outlined.
     """
-    chosen = [signals] if isinstance(signals, Signal) else list(signals)
+    chosen = [style.with_quantity(s) for s in ([signals] if isinstance(signals, Signal) else signals)]
     if not chosen:
         raise UsageError("there is no signal to view: give at least one")
     if not -len(chosen[0]) <= sentence < len(chosen[0]):
