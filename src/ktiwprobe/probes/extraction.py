@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,19 +21,20 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.corpus.corpus import Corpus
 from ktiwprobe.corpus.saved import load_corpus
 from ktiwprobe.corpus.split import Split
-from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
+from ktiwprobe.errors import ContractError, KtiwprobeError, RunError, SpecError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, guard, needs
 from ktiwprobe.probes.probing import join, pooling_of, probe_batch
+from ktiwprobe.probes.versions import FIRST, is_current, refuse_outdated, version_now, version_of
 from ktiwprobe.runs.recipe import Recipe, recipe_of
 from ktiwprobe.runs.run import Run
+from ktiwprobe.runs.sources import are_unchanged, corpus_key, keep_sources
 from ktiwprobe.signals.pooling import Words, words_of
 from ktiwprobe.signals.signal import Signal, gold_signal, load_signal
 from ktiwprobe.training.devices import choose_device
 
-FIRST = 1  # the version of what has none
 GUARDED = 8  # sentences of which a guard chooses
 
 
@@ -50,13 +52,24 @@ def extract(
     return Extractor(run, registry or build_registry(), split=split, device=device).signal(probe, at, progress=progress)
 
 
+class OtherCorpusError(RunError):
+    """The task gives another corpus now than the run was trained on."""
+
+
 class Extractor:
     """The signals of one run over one split; corpus and model are made only when something is missing."""
 
     def __init__(
-        self, run: Run, registry: Registry, *, split: str = "validation", device: str | torch.device = "auto"
+        self,
+        run: Run,
+        registry: Registry,
+        *,
+        split: str = "validation",
+        device: str | torch.device = "auto",
+        compared: set[str] | None = None,  # keys of corpora that need not be compared again; runs may share it
     ) -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
+        self._compared = set() if compared is None else compared
         self._model: Any = None
         self._references = 0  # to that model while nobody else holds it
         self._guarded: set[Needs] = set()  # what the model was seen to obey
@@ -67,7 +80,7 @@ class Extractor:
         function = self.registry.load("probes", probe)
         path = self.run.signal_path(self.split, step, probe)
         identity = self._identity(probe, step)
-        stored = _stored(path, identity)
+        stored = self._read(path, identity)
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
@@ -78,7 +91,7 @@ class Extractor:
         """The signal of one sentence: of what is stored, else computed for it alone, quickly, and not kept."""
         step, function = self.step(at), self.registry.load("probes", probe)
         identity = self._identity(probe, step)
-        if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
+        if stored := self._read(self.run.signal_path(self.split, step, probe), identity):
             return stored.only(sentence)
         model = self._guarded_model(function, step)
         return join([probe_batch(function, model, self.alone(sentence), probe)], None, identity)
@@ -114,13 +127,34 @@ class Extractor:
     @cached_property
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be what it was; that of a recorded run lies with it."""
+        started = time.perf_counter()
         corpus = load_corpus(self.run.corpus_path) if self.run.recorded else self.recipe.corpus()
         if corpus.fingerprints != self.run.record["corpus"]:
-            raise RunError(
+            raise OtherCorpusError(
                 f"run {self.run.name} was trained on another corpus than {corpus.task!r} gives now: "
                 "bring the data back, or train again"
             )
+        if not self.run.recorded:
+            keep_sources(self.run, self.recipe, time.perf_counter() - started)
         return corpus
+
+    def check_corpus(self) -> None:
+        """Refuse to read what was stored if the task gives another corpus now.
+
+        That is seen by making it, unless it is slow to make and its files are unchanged; see runs/sources.py. Where
+        the plugin or the data is gone there is nothing to compare with, and what was stored stays readable.
+        """
+        key = corpus_key(self.run)
+        if self.run.recorded or key in self._compared:
+            return
+        try:
+            if not are_unchanged(self.run, self.recipe):
+                _ = self.corpus
+        except OtherCorpusError:
+            raise
+        except (KtiwprobeError, OSError):
+            return
+        self._compared.add(key)
 
     @cached_property
     def part(self) -> Split:
@@ -143,7 +177,7 @@ class Extractor:
 
     def over(self, split: str) -> Extractor:
         """The same run over another split."""
-        return Extractor(self.run, self.registry, split=split, device=self.device)
+        return Extractor(self.run, self.registry, split=split, device=self.device, compared=self._compared)
 
     def links(self, sentence: int) -> NDArray[np.int64] | None:
         """The known links of a sentence that is probed. (n, 3): t, l, sure"""
@@ -194,11 +228,23 @@ class Extractor:
         name = f"{self.run.name}:{probe}@{step}"
         return {"name": name, "probe": probe, **self.identity_of(step), "version": self._version(probe)}
 
-    def _version(self, probe: str) -> list[Any]:
-        """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
-        model = self.registry.entries["models"].get(self.run.record["model"])  # gone with its plugin, perhaps
-        owners = self.registry.load("probes", probe), model and model.load()
-        return [getattr(owner, "version", FIRST) for owner in owners]
+    def _version(self, probe: str) -> list[int | None]:
+        """Of the probe's definition, and of the model's own ways to it."""
+        return [version_of(self.registry.load("probes", probe)), self.model_version]
+
+    @cached_property
+    def model_version(self) -> int | None:
+        """The version of the model's class; None if that is not here."""
+        return version_now(self.run, self.registry)
+
+    def _read(self, path: Path, identity: dict[str, Any]) -> Signal | None:
+        """The stored signal, unless it is missing, damaged or of something else."""
+        stored = _stored(path, identity)
+        if stored is not None:
+            self.check_corpus()
+        elif self.run.recorded:
+            refuse_outdated(self.run, path, identity["version"])
+        return stored
 
     def _compute(self, function: Any, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
@@ -237,4 +283,5 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
     except (SpecError, RunError, UsageError):
         return None
     meta = {"version": [FIRST, FIRST], **signal.meta}  # older signals do not say
-    return signal if all(meta.get(key) == value for key, value in identity.items()) else None
+    same = all(meta.get(key) == value for key, value in identity.items() if key != "version")
+    return signal if same and is_current(meta["version"], identity["version"]) else None

@@ -30,6 +30,7 @@ from ktiwprobe.plugins.options import short_hash
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.probes.probing import evaluating
+from ktiwprobe.probes.versions import FIRST, version_of
 from ktiwprobe.runs.recipe import Attention, versions
 from ktiwprobe.runs.run import Run, runs_folder
 from ktiwprobe.runs.schedule import is_due
@@ -37,7 +38,17 @@ from ktiwprobe.training.loop import evaluate
 
 SPLIT = "validation"  # what the probe set is called, so that every command finds it
 BY_SENTENCE = "sentences"  # the file of how well each sentence is done
-SAME = ("task", "model", "attention", "seed", "options", "sites", "probes", "corpus")  # of a recording that goes on
+SAME = (
+    "task",
+    "model",
+    "model_version",
+    "attention",
+    "seed",
+    "options",
+    "sites",
+    "probes",
+    "corpus",
+)  # of a recording that goes on
 
 
 @dataclass
@@ -150,6 +161,7 @@ class Recorder:
                 save_corpus(self.corpus, run.corpus_path)
                 Run.create(run.path, record)
         self._live = _Live(run, self.registry, self.corpus, _device(model))
+        self._live.model_version = version_of(type(model))
         return self._live
 
     def _record(self, model: Any) -> dict[str, Any]:
@@ -170,6 +182,7 @@ class Recorder:
             "best_by": "accuracy",
             "corpus": self.corpus.fingerprints,
             "owners": {"task": "a training of its own", "model": type(model).__name__},
+            "model_version": version_of(type(model)),
             "versions": versions(self.registry),
         }
 
@@ -259,10 +272,12 @@ def _check_same(run: Run, mine: Mapping[str, Any]) -> None:
             f"{run.path} is a run that `ktiwprobe train` made: give the recording another task or model name"
         )
     for what in SAME:
-        theirs, ours = run.record.get(what), mine[what]
+        theirs, ours = {"model_version": FIRST, **run.record}.get(what), mine[what]
         if theirs != ours:
             told = "" if what in ("options", "corpus") else f" ({theirs}, not {ours})"
-            name = {"corpus": "probe set", "options": "settings"}.get(what, what)
+            name = {"corpus": "probe set", "options": "settings", "model_version": "version of its model"}.get(
+                what, what
+            )
             raise RunError(
                 f"{run.path} is the recording of another training: it has another {name}{told}; choose another task or "
                 "model name, or pass overwrite=True"

@@ -5,6 +5,7 @@ log.jsonl                         step, loss, performance; no times, so that a r
 checkpoints/000050.safetensors    weights after 50 updates
 checkpoints/latest/               the two newest states to resume from, in case one is damaged
 signals/validation/000050/beta.safetensors
+signals/sources.json              of a corpus that is slow to make: its files, by which a change is seen
 performance/train/000050/likelihood.json    what was measured later: on other splits, and BLEU
 corpus.safetensors                of a run recorded in a training that is not ours: the probe set
 """
@@ -224,6 +225,11 @@ class Run:
     def performance_path(self, split: str, step: int, what: str) -> Path:
         """Where a performance that the log does not know is kept."""
         return self.path / "performance" / split / f"{step:06d}" / f"{what}.json"
+
+    @property
+    def sources_path(self) -> Path:
+        """Where the files are listed that a corpus was made from, if it is slow to make."""
+        return self.path / "signals" / "sources.json"
 
     @property
     def corpus_path(self) -> Path:
