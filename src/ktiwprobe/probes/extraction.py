@@ -25,7 +25,8 @@ from ktiwprobe.errors import ContractError, KtiwprobeError, RunError, SpecError,
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
 from ktiwprobe.plugins.registry import Registry, build_registry
-from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, guard, needs
+from ktiwprobe.probes.checks import check_before
+from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, needs
 from ktiwprobe.probes.probing import join, pooling_of, probe_batch
 from ktiwprobe.probes.versions import FIRST, is_current, refuse_outdated, version_now, version_of
 from ktiwprobe.runs.recipe import Recipe, recipe_of
@@ -271,7 +272,7 @@ class Extractor:
             order = order[np.argsort(lengths[order] < LONG_ENOUGH, kind="stable")]
             device = choose_device(self.device)
             few, longest = (self.part.batch(rows).to(device) for rows in (order[:GUARDED], np.argsort(lengths)[-2:]))
-            if guard(model, few, function, longest=longest):
+            if check_before(model, few, function, longest=longest):
                 self._guarded.add(need)
         return model
 

@@ -13,8 +13,9 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import UsageError, plugin_errors
 from ktiwprobe.models.attend import allowed, at_any_site, at_every_site
 from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.probes.checks import check_before, check_longer
 from ktiwprobe.probes.definitions import check_allowed, check_values, model_name
-from ktiwprobe.probes.guards import check_itself, guard, needs
+from ktiwprobe.probes.guards import needs
 from ktiwprobe.signals.pooling import DEFAULT
 from ktiwprobe.signals.signal import Signal, make_signal
 
@@ -35,8 +36,8 @@ def probe(
     with evaluating(model):
         for batch in batches:
             if guarded and batch.x.shape[1] > longest:
-                check_itself(model, batch, needs(function, model))
-            guarded, longest = guarded or guard(model, batch, function), max(longest, batch.x.shape[1])
+                check_longer(model, batch, needs(function, model))
+            guarded, longest = guarded or check_before(model, batch, function), max(longest, batch.x.shape[1])
             pieces.append(probe_batch(function, model, batch, probe))
     return join(pieces, None, {"name": name or probe, "probe": probe, "pooling": pooling_of(function)})
 
