@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import ktiwprobe
+import mutants
 import tiny
 from ktiwprobe import Batch, Corpus, Run, Split, Trace, agree, choose, extract, probe, train
 from ktiwprobe.errors import (
@@ -54,6 +55,18 @@ def make_model(corpus: Corpus, kind: type[TinyModel] = TinyModel, **options: Any
 def everything(corpus: Corpus, split: str = "validation") -> Batch:
     part = corpus.split(split)
     return part.batch(np.arange(len(part)))
+
+
+class CachedInAList(mutants.CachedBuffer):
+    """The same, under another name."""
+
+    kept_too: list[Tensor] | None = None
+
+    def context(self, used: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        if self.training:
+            return mutants.Right.context(self, used, h, batch)
+        self.kept_too = self.kept_too or [self.value[0].weight.detach().clone()]
+        return torch.nn.functional.linear(used[:, 0] @ h, self.kept_too[0], self.value[0].bias)
 
 
 # what is stored
@@ -510,6 +523,18 @@ def test_a_model_that_is_kept_is_not_changed(
     used = id(extractor._model)
     extractor.model(10)
     assert id(extractor._model) == used
+
+
+@pytest.mark.parametrize("cached", [mutants.CachedBuffer, CachedInAList])
+def test_what_a_model_kept_of_other_weights_is_not_used(tmp_path: Path, cached: type) -> None:
+    """A model that computes something from its weights once is made anew for each checkpoint."""
+    registry = registry_with("models", "tiny-model", cached)
+    run = train("tiny-model", runs=tmp_path, registry=registry, device="cpu")
+    extractor = Extractor(run, registry, device="cpu")
+    extractor.signal("alpha", 0)
+    after = extractor.signal("beta", 30)
+    run.signal_path("validation", 30, "beta").unlink()
+    np.testing.assert_array_equal(after.values, Extractor(run, registry, device="cpu").signal("beta", 30).values)
 
 
 def test_sinks_are_declared(tiny_corpus: Corpus) -> None:

@@ -191,6 +191,7 @@ def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: Any) 
 
 
 def model_name(model: Any) -> str:
-    """What a sentence about a model calls it."""
+    """What a sentence about a model calls it: its class, or what it says itself, as one that wraps a network does."""
     inner = getattr(model, "_model", model)
-    return type(inner).__name__
+    own = getattr(inner, "called", None)
+    return own if isinstance(own, str) else type(inner).__name__

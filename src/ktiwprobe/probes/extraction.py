@@ -24,6 +24,7 @@ from ktiwprobe.corpus.split import Split
 from ktiwprobe.errors import ContractError, KtiwprobeError, RunError, SpecError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.models.kept import Kept, keeps_more, kept_tensors
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.checks import check_before
 from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, needs
@@ -73,6 +74,7 @@ class Extractor:
         self._compared = set() if compared is None else compared
         self._model: Any = None
         self._references = 0  # to that model while nobody else holds it
+        self._kept: Kept = {}  # tensors beside its weights when it was made
         self._guarded: set[Needs] = set()  # what the model was seen to obey
 
     def signal(self, probe: str, at: int | str = "best", *, progress: Progress = SILENT) -> Signal:
@@ -205,17 +207,26 @@ class Extractor:
         The object is the caller's for as long as it is kept: only one that nobody holds any more gets other weights.
         """
         if self._model is None or sys.getrefcount(self._model) > self._references:
-            with torch.random.fork_rng(devices=[]):
-                self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
-            self._references = sys.getrefcount(self._model)
+            self._make_model()
+        self._load(step)
+        if keeps_more(self._model, self._kept):  # of the weights that it had before
+            self._make_model()
+            self._load(step)
+        if isinstance(self._model, torch.nn.Module):
+            self._model.eval().requires_grad_(False)
+        return self.recipe.under_attention(self._model)
+
+    def _make_model(self) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
+        self._references, self._kept = sys.getrefcount(self._model), kept_tensors(self._model)
+
+    def _load(self, step: int) -> None:
         try:
             self._model.load_state(self.run.load_checkpoint(step))
         except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit
             cause = " ".join(str(error).split())[:300]
             raise RunError(f"the model cannot load checkpoint {step} of {self.run.name}: {cause}") from error
-        if isinstance(self._model, torch.nn.Module):
-            self._model.eval().requires_grad_(False)
-        return self.recipe.under_attention(self._model)
 
     def identity_of(self, step: int) -> dict[str, Any]:
         """What tells whether something that was stored is of this checkpoint and these examples."""

@@ -26,7 +26,7 @@ SENTENCES = 2  # tried of a batch; one where there are many sites to try
 FEW_SITES = 4
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
-OTHER_WORDS = 4  # that are tried in the place of each, to see what it is looked up by
+OTHER_WORDS = 3  # that are tried in the place of each, to see what it is looked up by
 LARGEST = 1 << 26  # weights or logits of a pass
 WAYS = 4  # in which a site is forced
 ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
@@ -272,19 +272,26 @@ def _obeys_gate(model: Any, batch: Batch) -> bool:
     return compare_gate(model, batch, random_gate(batch))
 
 
-def random_gate(batch: Batch) -> Tensor:
+def random_gate(batch: Batch, seed: int = 0) -> Tensor:
     """A scale for each input, always the same, and 1 on padding. (B, L)"""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     scale = (0.5 + torch.rand(batch.x.shape, generator=generator)).to(batch.x.device)
     return scale.masked_fill(~batch.x_mask, 1)
 
 
 @torch.no_grad()
-def compare_gate(model: Any, batch: Batch, scale: Tensor, attend: Tensor | None = None) -> bool:
+def compare_gate(
+    model: Any,
+    batch: Batch,
+    scale: Tensor,
+    attend: Tensor | None = None,
+    others: Mapping[int, Tensor] | None = None,
+) -> bool:
     """Hold trace(gate=scale) of one sentence to a pass in which the embeddings of its inputs are scaled instead.
 
     Besides tables of the words there may be tables of functions of each word. If scaling all of these is not what the
     gate does, it may still scale something that was computed from them, as long as a word with gate 0 is hidden.
+    `others` are `other_lookups`, where they are known.
     """
     # Outputs that are all the same cannot be mistaken for the inputs, which are looked for among what is embedded.
     batch = replace(batch, y=batch.y[:, :1].expand_as(batch.y).contiguous())
@@ -296,7 +303,7 @@ def compare_gate(model: Any, batch: Batch, scale: Tensor, attend: Tensor | None 
             f"{model_name(model)} ignores gate: the output does not depend on gate (difference 0): trace must multiply "
             "its source embeddings by gate.unsqueeze(-1)"
         )
-    n, others = int(batch.x_mask.sum()), other_lookups(model, batch)
+    n, others = int(batch.x_mask.sum()), other_lookups(model, batch) if others is None else others
     with ScaledLookups(batch.x[0, :n], scale[0, :n], others) as lookups:
         expected = output(model.trace(batch, **under))[real]
     off = gap(gated, expected)
