@@ -18,6 +18,7 @@ MEASUREMENTS = (
     "beta",
     "delta",
     "hf_beta",
+    "guards",
     "table",
     "ibm1",
     "copying",

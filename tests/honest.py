@@ -162,6 +162,46 @@ class LooksUpTwice(Right):
         return super().words(batch, gate) + (again if gate is None else again * gate.unsqueeze(-1))
 
 
+class HashedHonest(Right):
+    """Adds a table of classes of words, and gates the sum."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.classes = nn.Embedding(5, self.read.embedding_dim)
+
+    def words(self, batch: Batch, gate: Tensor | None) -> Tensor:
+        e = self.read(batch.x) + self.classes(batch.x % 5)
+        return e if gate is None else e * gate.unsqueeze(-1)
+
+
+class FromCharacters(Right):
+    """Computes each embedding from two tables by a curve, and gates the result."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        del self.read
+        self.high, self.low = nn.Embedding(8, sizes[-1]), nn.Embedding(4, sizes[-1])
+
+    def words(self, batch: Batch, gate: Tensor | None) -> Tensor:
+        e = torch.tanh(self.high(batch.x // 4) + self.low(batch.x % 4))
+        return e if gate is None else e * gate.unsqueeze(-1)
+
+
+class Coverage(Right):
+    """Looks away from where it has looked: weights of one row change where the next looks."""
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        h, s = self.states(self.words(batch, gate)), self.before(batch)
+        seen, past, used = allowed(self, batch), torch.zeros_like(batch.x, dtype=torch.float32), []
+        for t in range(s.shape[1]):
+            scores = self.look[0](s[:, t : t + 1]) @ h.mT - 0.3 * past.unsqueeze(1)
+            given = None if attend is None else attend.expand(len(h), s.shape[1], -1)[:, t : t + 1]
+            used.append(choose(scores.masked_fill(~seen, -torch.inf).softmax(-1), given, seen))
+            past = past + used[-1][:, 0]
+        alpha = torch.cat(used, 1)
+        return Trace(self.say(torch.cat([self.value[0](alpha @ h), s], -1)), alpha)
+
+
 class NoEmbedding(Right):
     """Multiplies one-hot vectors by a matrix: float features, and no table is looked up."""
 
@@ -217,6 +257,9 @@ MODELS = [
     HalfPrecision,
     Bahdanau,
     LooksUpTwice,
+    HashedHonest,
+    FromCharacters,
+    Coverage,
     NoEmbedding,
     DotProduct,
     StartsConstant,

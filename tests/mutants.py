@@ -467,6 +467,161 @@ class CountsPadding(Right):
         return super().evaluate(replace(batch, y_mask=torch.ones_like(batch.y_mask)), attend=attend)
 
 
+# models whose several ways to one number do not agree
+
+
+class StopsGradient(Right):
+    """Where it looks is computed from states without a gradient, so delta leaves that path out."""
+
+    def own(self, s: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        return super().own(s, h.detach(), batch)
+
+
+class RoundsEmbedding(Right):
+    """Passes three times the gradient straight through."""
+
+    def words(self, batch: Batch, gate: Tensor | None) -> Tensor:
+        e = super().words(batch, gate)
+        return e + 2 * (e - e.detach())
+
+
+class PrevRow(Right):
+    """Output t reads what row t - 1 looks at, so that each reported row is of the next output."""
+
+    def context(self, used: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        return super().context(torch.cat([used[:, :, :1], used[:, :, :-1]], 2), h, batch)
+
+
+class TopTwo(Right):
+    """Counts an output as right if it is among the two likeliest."""
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        _, total, nll = super().evaluate(batch, attend=attend)
+        logits = self.trace(batch, attend=attend).logits
+        assert logits is not None
+        right = (logits.topk(2, -1).indices == batch.y.unsqueeze(-1)).any(-1) & batch.y_mask
+        return right.sum(), total, nll
+
+
+class LabelShift(Right):
+    """Never counts </s> as predicted."""
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        _, total, nll = super().evaluate(batch, attend=attend)
+        logits = self.trace(batch, attend=attend).logits
+        assert logits is not None
+        logits = logits.index_fill(-1, torch.tensor([EOS], device=logits.device), -1e9)
+        return ((logits.argmax(-1) == batch.y) & batch.y_mask).sum(), total, nll
+
+
+class LossIgnoresAttend(Right):
+    """Trains its own attention, whatever it is given."""
+
+    def loss(self, batch: Batch, *, attend: Tensor | None = None) -> Tensor:
+        return super().loss(batch)
+
+
+class EvalIgnoresAttend(Right):
+    """Scores its own attention, whatever it is given."""
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        return super().evaluate(batch)
+
+
+class PeeksByScores(Right):
+    """Reads y_{t+1} while it predicts y_t, and returns scores alone."""
+
+    def before(self, batch: Batch) -> Tensor:
+        y = F.pad((batch.y * batch.y_mask)[:, 1:], (0, 1))
+        return super().before(batch) + self.write(y)
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        trace = super().trace(batch, attend=attend, gate=gate)
+        return Trace(None, trace.alpha, log_odds(trace, batch))
+
+    def evaluate(self, batch: Batch, *, attend: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        scores = self.trace(batch, attend=attend).scores[batch.y_mask]  # type: ignore[index]
+        return (scores > 0).sum(), batch.y_mask.sum(), F.softplus(-scores).sum()
+
+
+class PeeksLength(Right):
+    """Reads how long the output is."""
+
+    def before(self, batch: Batch) -> Tensor:
+        return super().before(batch) + self.place(batch.y_mask.sum(1))[:, None]
+
+
+class SecondTable(Right):
+    """Has a table for classes of words too, which the gate leaves alone."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.classes = nn.Embedding(5, self.read.embedding_dim)
+
+    def words(self, batch: Batch, gate: Tensor | None) -> Tensor:
+        return super().words(batch, gate) + self.classes(batch.x % 5)
+
+
+class GateUnderAttend(GatesStates):
+    """Scales the encoder's output under `attend`, and the embeddings otherwise."""
+
+    def trace(self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None) -> Trace:
+        self.gate = None if attend is None else gate
+        return Right.trace(self, batch, attend=attend, gate=gate if attend is None else None)
+
+
+class OnlyFourDims(TwoHeads):
+    """Gives weights that have no dimension for sites to the first one alone."""
+
+    def chosen(self, own: Tensor, attend: Tensor | None, batch: Batch) -> Tensor:
+        if attend is None or attend.dim() == 4:
+            return super().chosen(own, attend, batch)
+        first = choose(own[:, :1], attend.unsqueeze(1), allowed(self, batch))
+        return torch.cat([first, own[:, 1:]], 1)
+
+
+class EncodeIgnores(Right):
+    """Forgets `attend` when it is given the states."""
+
+    def encode(self, batch: Batch) -> Tensor:
+        return self.states(self.words(batch, None))
+
+    def trace(
+        self, batch: Batch, *, attend: Tensor | None = None, gate: Tensor | None = None, state: Any = None
+    ) -> Trace:
+        return super().trace(batch, attend=attend if state is None else None, gate=gate)
+
+
+class CachedBuffer(Right):
+    """Copies its values once in evaluation mode, and keeps the copy when other weights are loaded."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.register_buffer("kept", torch.zeros(0), persistent=False)
+
+    def context(self, used: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        if self.training:
+            return super().context(used, h, batch)
+        if not self.kept.numel():
+            self.kept = self.value[0].weight.detach().clone()
+        return F.linear(used[:, 0] @ h, self.kept, self.value[0].bias)  # type: ignore[arg-type]
+
+
+class LongWindow2(Window):
+    """Its rows see 12 positions back at most, and allowed(batch) does not say so."""
+
+    def near(self, batch: Batch) -> Tensor:
+        t, l = (torch.arange(n, device=batch.x.device) for n in (batch.y.shape[1], batch.x.shape[1]))  # noqa: E741
+        return (t.unsqueeze(1) - l).abs() <= 12
+
+
+class LongIgnores(_Claims):
+    """Outputs after the 16th use their own weights always."""
+
+    def used(self, own: Tensor, attend: Tensor, batch: Batch) -> Tensor:
+        return torch.cat([attend[:, :, :16], own[:, :, 16:]], 2)
+
+
 WRONG_MODELS: dict[type, str] = {
     Ignores: "ignores attend",
     Half: "still uses its own weights where attend is given",
@@ -507,6 +662,22 @@ WRONG_MODELS: dict[type, str] = {
     StaysHere: "create every tensor on batch.x.device",
     ForgetsWeights: "register every weight and buffer",
     CountsPadding: "count only where y_mask is true",
+    StopsGradient: "leave no path from the embeddings out by detach() and scale none",
+    RoundsEmbedding: "leave no path from the embeddings out by detach() and scale none",
+    PrevRow: "it leaves this output the same (difference 0); row t of alpha and attend",
+    TopTwo: "evaluate counts 32 outputs as right where 16 have the highest logit",
+    LabelShift: "outputs as right where 16 have the highest logit",
+    LossIgnoresAttend: "loss(batch, attend=) of LossIgnoresAttend does not run under attend",
+    EvalIgnoresAttend: "evaluate(batch, attend=) of EvalIgnoresAttend does not run under attend",
+    PeeksByScores: "shift y by one before reading it",
+    PeeksLength: "changes when outputs after output 0 are cut off",
+    SecondTable: "does not scale its input embeddings, or not them alone",
+    GateUnderAttend: "does not scale its input embeddings, or not them alone under attend",
+    OnlyFourDims: "does not force all of its sites when attend has three dimensions",
+    EncodeIgnores: "trace(batch, attend=..., state=encode(batch)) of EncodeIgnores differs by",
+    CachedBuffer: "after load_state of a model that has already run, the output is another",
+    LongWindow2: "still uses its own weights where attend is given",
+    LongIgnores: "ignores attend in output 16",
 }
 
 

@@ -6,6 +6,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -16,7 +17,7 @@ from torch import nn
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging
 
-from ktiwprobe.errors import OptionError
+from ktiwprobe.errors import OptionError, suggest
 
 T = TypeVar("T")
 
@@ -33,6 +34,8 @@ def load_tokenizer(path: str, *, remote_code: bool) -> Any:
     check_folder(path)
     try:
         tokenizer = _fetch(path, lambda **where: AutoTokenizer.from_pretrained(path, **where), remote_code)
+    except OptionError as error:
+        raise _no_tokenizer(path, error) from error
     except (ValueError, TypeError, KeyError, ImportError) as error:
         raise OptionError(
             f"{path} has no tokenizer that can be read ({_short(error)}): add its tokenizer.json"
@@ -43,6 +46,17 @@ def load_tokenizer(path: str, *, remote_code: bool) -> Any:
             "its tokenizer.json, or the vocabulary it was saved with"
         )
     return tokenizer
+
+
+def _no_tokenizer(path: str, error: OptionError) -> OptionError:
+    """Why a folder gave no tokenizer, if that is for want of files."""
+    names = [name for name in ("tokenizer.json", "tokenizer.model") if (Path(path) / name).is_file()]
+    if not Path(path).is_dir() or names or "remote_code" in str(error):
+        return error
+    return OptionError(
+        f"{path} has no tokenizer files: tokenizer.json is missing, or the vocabulary that it is made from; save the "
+        "model's own tokenizer there, with tokenizer.save_pretrained(folder)"
+    )
 
 
 def _has_words(tokenizer: Any) -> bool:
@@ -92,9 +106,9 @@ def make_network(auto: Any, config: PretrainedConfig, *, empty: bool = False) ->
 def unsupported(auto: Any, config: PretrainedConfig) -> OptionError:
     """That there is no network of this kind for a config."""
     what = auto.__name__.removeprefix("AutoModelFor")
-    known = sorted(c.model_type for c in auto._model_mapping)
     return OptionError(
-        f"architecture {config.model_type!r} has no {what} model: those that have are {', '.join(known)}"
+        f"architecture {config.model_type!r} has no {what} model"
+        + suggest(config.model_type, {c.model_type for c in auto._model_mapping})
     )
 
 
@@ -166,7 +180,7 @@ def _not_trusted(path: str, error: ValueError) -> Exception:
 
 
 def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:160].rstrip(". ")
+    return shorten(str(error), 160, placeholder=" ...").rstrip(". ")
 
 
 @contextlib.contextmanager

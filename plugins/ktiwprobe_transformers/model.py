@@ -316,6 +316,11 @@ class HfModel(TorchModel):
     # small passes
 
     @property
+    def called(self) -> str:
+        """What a sentence about the model calls it: the network's class."""
+        return type(self.network).__name__
+
+    @property
     def device(self) -> torch.device:
         """Where the network is."""
         return next(self.network.parameters()).device

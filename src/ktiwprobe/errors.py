@@ -23,6 +23,9 @@ from difflib import get_close_matches
 LIBRARIES = {"ktiwprobe", "torch", "numpy", "scipy", "sklearn", "transformers", "huggingface_hub"}  # no plugins
 
 
+MANY, FEW = 50, 5  # names: above so many, only so few are listed
+
+
 class KtiwprobeError(Exception):
     """Base of all expected errors; its text is one sentence: found, expected, what to do.
 
@@ -90,10 +93,13 @@ class Interrupted(KtiwprobeError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The tail of a sentence about an unknown `name`: the nearest known one, then all of them."""
+    """The tail of a sentence about an unknown `name`: the nearest one, then all of them; of many, the nearest few."""
     names = sorted(known)
     if not names:
         return ": there are none"
+    if len(names) > MANY:
+        few = get_close_matches(name, names, n=FEW, cutoff=0.5) or names[:FEW]
+        return f": there are {len(names)}, such as {', '.join(few)}"
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     return (f"; did you mean {near[0]!r}?" if near else ";") + f" known: {', '.join(names)}"
 

@@ -118,7 +118,7 @@ def features(values: Any) -> FeatureSplit:
 
 
 def test_other_features_of_the_same_ids_are_another_corpus() -> None:
-    """A stored signal is not read for them."""
+    """They have another fingerprint; that no stored signal is read for them is in probes/test_extraction.py."""
     one, other = (corpus(features(np.full((2, 3), value))) for value in (0.0, 1.0))
     assert one.fingerprints != other.fingerprints != corpus().fingerprints
     assert one.fingerprints == corpus(features(np.zeros((2, 3)))).fingerprints

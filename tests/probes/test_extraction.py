@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import torch
 from torch import Tensor
 
 import ktiwprobe
+import mutants
 import tiny
-from ktiwprobe import Batch, Corpus, Run, Split, Trace, choose, extract, probe, train
+from ktiwprobe import Batch, Corpus, Run, Split, Trace, agree, choose, extract, probe, train
 from ktiwprobe.errors import (
     ContractError,
     CorpusError,
@@ -32,6 +34,8 @@ from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes import definitions as probes
 from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
 from ktiwprobe.probes.extraction import Extractor
+from ktiwprobe.probes.performance import Performance
+from ktiwprobe.runs import sources
 from ktiwprobe.signals.signal import load_signal
 from tiny import TinyModel
 
@@ -52,6 +56,18 @@ def make_model(corpus: Corpus, kind: type[TinyModel] = TinyModel, **options: Any
 def everything(corpus: Corpus, split: str = "validation") -> Batch:
     part = corpus.split(split)
     return part.batch(np.arange(len(part)))
+
+
+class CachedInAList(mutants.CachedBuffer):
+    """The same, under another name."""
+
+    kept_too: list[Tensor] | None = None
+
+    def context(self, used: Tensor, h: Tensor, batch: Batch) -> Tensor:
+        if self.training:
+            return mutants.Right.context(self, used, h, batch)
+        self.kept_too = self.kept_too or [self.value[0].weight.detach().clone()]
+        return torch.nn.functional.linear(used[:, 0] @ h, self.kept_too[0], self.value[0].bias)
 
 
 # what is stored
@@ -510,6 +526,18 @@ def test_a_model_that_is_kept_is_not_changed(
     assert id(extractor._model) == used
 
 
+@pytest.mark.parametrize("cached", [mutants.CachedBuffer, CachedInAList])
+def test_what_a_model_kept_of_other_weights_is_not_used(tmp_path: Path, cached: type) -> None:
+    """A model that computes something from its weights once is made anew for each checkpoint."""
+    registry = registry_with("models", "tiny-model", cached)
+    run = train("tiny-model", runs=tmp_path, registry=registry, device="cpu")
+    extractor = Extractor(run, registry, device="cpu")
+    extractor.signal("alpha", 0)
+    after = extractor.signal("beta", 30)
+    run.signal_path("validation", 30, "beta").unlink()
+    np.testing.assert_array_equal(after.values, Extractor(run, registry, device="cpu").signal("beta", 30).values)
+
+
 def test_sinks_are_declared(tiny_corpus: Corpus) -> None:
     """Rows below 1 need `sinks`; rows above 1 are wrong with it too."""
     batch = everything(tiny_corpus)
@@ -658,3 +686,103 @@ def test_errors_are_ours(tiny_run: Run, tiny_registry: Registry) -> None:
     with pytest.raises(KtiwprobeError, match="damaged"):
         extract(tiny_run, "alpha", at=20, registry=tiny_registry)
     assert len(extract(tiny_run, "alpha", at=30, registry=tiny_registry)) == 20
+
+
+# the corpus behind what is stored
+
+
+def with_features(value: list[float]) -> type:
+    """tiny-task whose corpus carries a table of features, filled with what `value` holds when it is loaded."""
+
+    class Featured(tiny.TinyTask):
+        def load(self, options: Any) -> Corpus:
+            plain = super().load(options)
+            parts = (plain.task, plain.kind, plain.splits, plain.source_tokens, plain.target_tokens)
+            return WithTable(*parts, table=np.full(3, value[0]))
+
+    return Featured
+
+
+@dataclass(frozen=True, eq=False)
+class WithTable(Corpus):
+    """A corpus with features."""
+
+    table: Any = None
+
+
+def test_a_stored_signal_of_another_corpus_is_not_read(tmp_path: Path) -> None:
+    """Other features of the same ids make another corpus: what was stored for the first is refused, not read."""
+    value = [0.0]
+    registry = registry_with("tasks", "tiny-task", with_features(value))
+    run = train("tiny-model", steps=0, runs=tmp_path, registry=registry)
+    kept = extract(run, "alpha", registry=registry)
+    np.testing.assert_array_equal(extract(run, "alpha", registry=registry).values, kept.values)
+    assert Performance(Extractor(run, registry, split="test")).at(0) >= 0
+    value[0] = 1.0
+    for read in (
+        lambda: extract(run, "alpha", registry=registry),
+        lambda: Extractor(run, registry).peek("alpha", 0, 0),
+        lambda: agree("alpha", "alpha", runs=tmp_path, registry=registry),
+        lambda: Performance(Extractor(run, registry, split="test")).at(0),
+    ):
+        with pytest.raises(RunError, match="another corpus than 'tiny-task' gives now"):
+            read()
+
+
+def test_a_slow_corpus_is_made_only_when_its_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading what is stored then looks at sizes and times alone; a changed file makes the corpus be compared."""
+    data, loads = tmp_path / "data.txt", [0]
+    data.write_text("1")
+
+    class FromFile(tiny.TinyTask):
+        @dataclass(frozen=True)
+        class Options(tiny.TinyTask.Options):
+            path: str = str(data)
+
+        def load(self, options: Any) -> Corpus:
+            loads[0] += 1
+            return super().load(replace(options, variety=int(data.read_text())))
+
+    registry = registry_with("tasks", "tiny-task", FromFile)
+    monkeypatch.setattr(sources, "QUICK", -1.0)
+    run = train("tiny-model", steps=0, runs=tmp_path / "runs", registry=registry)
+    extract(run, "alpha", registry=registry)
+    before = loads[0]
+    extract(run, "alpha", registry=registry)
+    assert loads[0] == before
+    os.utime(data, ns=(0, 0))  # the same contents: compared once, and read
+    extract(run, "alpha", registry=registry)
+    extract(run, "alpha", registry=registry)
+    assert loads[0] == before + 1
+    data.write_text("22")
+    with pytest.raises(RunError, match="another corpus"):
+        extract(run, "alpha", registry=registry)
+    data.unlink()  # nothing is left to compare with
+    assert len(extract(run, "alpha", registry=registry)) == 20
+
+
+def test_one_comparison_makes_a_corpus_once(tmp_path: Path, run_tiny: Callable[..., Run]) -> None:
+    """Runs of one task share what was compared."""
+    loads = [0]
+
+    class Counted(tiny.TinyTask):
+        def load(self, options: Any) -> Corpus:
+            loads[0] += 1
+            return super().load(options)
+
+    registry = registry_with("tasks", "tiny-task", Counted)
+    for seed in range(3):
+        run_tiny(seed=seed, registry=registry)
+    agree("alpha", "alpha-hat", runs=tmp_path / "runs", registry=registry)
+    before = loads[0]
+    agree("alpha", "alpha-hat", runs=tmp_path / "runs", registry=registry)
+    assert loads[0] == before + 1
+
+
+def test_numbers_of_a_gone_plugin_with_a_version_stay_readable(
+    tiny_run: Run, tiny_registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version that cannot be asked is believed."""
+    monkeypatch.setattr(tiny.TinyModel, "version", 2, raising=False)
+    kept = extract(tiny_run, "alpha", registry=tiny_registry)
+    np.testing.assert_array_equal(extract(tiny_run, "alpha", registry=build_registry()).values, kept.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from ktiwprobe import Batch, Recorder, agree, build_registry, extract, probe
 from ktiwprobe.corpus.saved import corpus_of, load_corpus, save_corpus
 from ktiwprobe.errors import ContractError, CorpusError, KtiwprobeError, OptionError, RunError, UsageError
 from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.probes import definitions
+from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe.runs.run import Run
 from ktiwprobe.runs.schedule import is_due, steps_of
+from ktiwprobe.signals.signal import load_signal
 
 REGISTRY = build_registry(extra={"tiny": tiny})
 CORPUS = tiny.TinyTask().load(tiny.TinyTask.Options())
@@ -283,3 +287,57 @@ def test_a_batch_whose_outputs_have_gaps_is_refused() -> None:
     assert (split.x[0].tolist(), split.y[0].tolist()) == ([3, 4], [3, 4])
     with pytest.raises(CorpusError, match=r"the output of example 0 has the value 0\.5"):
         corpus_of(Batch(x, mask, torch.tensor([4]), torch.tensor([[0.5]]), mask[:, :1]), task="t")
+
+
+def without_version(path: Path) -> None:
+    """Make a signal one that does not say its version, as those of 0.1.0."""
+    signal = load_signal(path)
+    kept = {key: value for key, value in signal.meta.items() if key not in ("version", "checksum")}
+    replace(signal, meta=kept).save(path)
+
+
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("changed", ["probe", "model"])
+def test_what_an_older_version_recorded_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, says: bool
+) -> None:
+    """It cannot be computed again, so it is an error that names versions, however it is read."""
+    record = recorder(tmp_path)
+    record.record(fresh(), 0)
+    path = record.run.signal_path("validation", 0, "beta")
+    if not says:
+        without_version(path)
+    assert len(extract(record.run, "beta", at=0, registry=REGISTRY)) == 20
+    owner = definitions.beta if changed == "probe" else tiny.TinyModel
+    monkeypatch.setattr(owner, "version", 2, raising=False)
+    name = "probe beta" if changed == "probe" else "model TinyModel"
+    sentence = rf"beta of traced/mine-s0 was recorded by version 1 of the {name}, which is now 2.*record the run anew"
+    with pytest.raises(RunError, match=sentence):
+        extract(record.run, "beta", at=0, registry=REGISTRY)
+    with pytest.raises(RunError, match=sentence):
+        agree("beta", "beta", runs=tmp_path, registry=REGISTRY)
+    with pytest.raises(RunError, match=sentence):
+        Extractor(record.run, REGISTRY).peek("beta", 0, 0)
+    again = recorder(tmp_path, overwrite=True)
+    again.record(fresh(), 0)
+    assert extract(again.run, "beta", at=0, registry=REGISTRY).meta["version"] == [
+        1 + (changed == "probe"),
+        1 + (changed == "model"),
+    ]
+
+
+def test_a_recording_does_not_go_on_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it would be refused later."""
+    recorder(tmp_path).record(fresh(), 0)
+    monkeypatch.setattr(tiny.TinyModel, "version", 2, raising=False)
+    with pytest.raises(RunError, match=r"another version of its model \(1, not 2\)"):
+        recorder(tmp_path).record(fresh(), 5)
+
+
+def test_a_class_that_is_not_registered_is_believed(tmp_path: Path) -> None:
+    """Nothing knows whether it has changed."""
+    model = fresh()
+    model.__class__ = type("Unheard", (tiny.TinyModel,), {})
+    record = recorder(tmp_path)
+    record.record(model, 0)
+    assert len(extract(record.run, "beta", at=0, registry=REGISTRY)) == 20

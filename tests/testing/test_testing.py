@@ -40,6 +40,12 @@ ATTEND = "attend replaces the weights of each site, and its own alpha, given bac
 OUT = "Under attend, no gradient reaches attention_parameters()"
 FREEZES = "One update of attention_parameters() alone changes alpha and not beta"
 GATE = "gate scales each source embedding and nothing else, and ones change nothing"
+FAR = "attend is obeyed in a long sentence too"
+WAYS = "attend of one row, attend in three dimensions and trace(state=encode(batch), attend=) do what attend does"
+GATE_UNDER = "gate scales the source embeddings under a given attention too"
+SLOPE = "delta is d log p(y_t) / d gate, by finite differences, under learned and under uniform attention"
+REPLACES = "load_state() replaces what a model has computed from other weights"
+TOP = "evaluate counts the outputs whose logit is the highest"
 PEEK = "Output t does not see y_t or anything after it"
 FAST = "beta(batch), delta(batch) and encode(batch) equal their definitions"
 STATE = "state() and load_state() carry everything"
@@ -376,24 +382,29 @@ class Raises(Good):
         (NoOutput, SHAPES, "return logits of shape (7, 7, 12), or scores of shape (7, 7)", None),
         (ForgetsMask, WEIGHTS, "not 1, over its allowed positions", (PADDING, GATE)),
         (MeansOverPadding, PADDING, "padding changes the output of a sentence: mask every sum", (GATE,)),
-        (IgnoresAttend, ATTEND, "IgnoresAttend ignores attend", (OUT, FREEZES)),
-        (ReturnsItsOwn, ATTEND, "returns another alpha than the attend it was given", ()),
+        (IgnoresAttend, ATTEND, "IgnoresAttend ignores attend", (WAYS, OUT, FREEZES)),
+        (ReturnsItsOwn, ATTEND, "returns another alpha than the attend it was given", (FAR,)),
         (SharpensAfterwards, ATTEND, "changes its output by", None),
-        (IgnoresGate, GATE, "the output does not depend on gate: trace must multiply", ()),
-        (AddsGate, GATE, "gate = ones changes the output: multiply the source embeddings by gate", ()),
+        (IgnoresGate, GATE, "the output does not depend on gate: trace must multiply", (GATE_UNDER,)),
+        (AddsGate, GATE, "gate = ones changes the output: multiply the source embeddings by gate", (GATE_UNDER,)),
         (Peeks, PEEK, "changing y_0 changes output 0 or one before it: shift y by one", ()),
         (PeeksAhead, PEEK, "shift y by one before reading it", None),
         (WrongBeta, FAST, "beta(batch) differs from one pass per one-hot attention", ()),
-        (WrongDelta, FAST, "delta(batch) differs from d log p(y_t) / d gate_l", ()),
-        (DeltaOfItsOwnAttention, FAST, "delta(batch, attend=weights) must be the influence under that attention", ()),
-        (WrongState, FAST, "trace(batch, state=encode(batch)) differs from trace(batch)", ()),
-        (Unregistered, STATE, "after load_state(state()) the output is another: register every weight", ()),
+        (WrongDelta, FAST, "delta(batch) differs from d log p(y_t) / d gate_l", (SLOPE,)),
+        (
+            DeltaOfItsOwnAttention,
+            FAST,
+            "delta(batch, attend=weights) must be the influence under that attention",
+            (SLOPE,),
+        ),
+        (WrongState, FAST, "trace(batch, state=encode(batch)) differs from trace(batch)", (WAYS,)),
+        (Unregistered, STATE, "after load_state(state()) the output is another: register every weight", (REPLACES,)),
         (Unused, GRADIENTS, "no gradient reaches spare.weight, spare.bias: use them in trace", ()),
         (OwnDice, SEED, "two models built with one seed differ in look.bias", ()),
         (DropsAlways, SEED, "differs between two calls in evaluation mode: switch dropout by self.training", None),
         (StaysOnCpu, DEVICE, "create every tensor on batch.x.device", ()),
         (CountsOnCpu, DEVICE, "embedding of a tensor on the device of the batch and of one on cpu", ()),
-        (CountsPadding, EVALUATE, "count only where y_mask is true", ()),
+        (CountsPadding, EVALUATE, "count only where y_mask is true", (TOP,)),
         (MeanLoss, EVALUATE, "the third number of evaluate must be the sum of -log p(y_t)", ()),
         (StrangersParameters, PARAMETERS, "return the parameters of the attention", (FREEZES,)),
         (LooksAtPadding, SHAPES, "allowed(batch) is true on padding: combine it with batch.x_mask", ()),

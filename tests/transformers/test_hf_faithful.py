@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.models.check import make_batch, make_network, make_sentences, wrapped
+from click.testing import CliRunner
 from torch import Tensor
 
 import hf_tiny
 from ktiwprobe import Batch
+from ktiwprobe.cli import main
 from ktiwprobe.errors import ContractError, PluginError
+from ktiwprobe.probes.guards import check_attend_is_obeyed, check_gate
 from ktiwprobe.probes.probing import probe
 from ktiwprobe_transformers.faithful import check_faithful, folds_exactly, rows_mix
 from ktiwprobe_transformers.forcing import EAGER
@@ -161,3 +164,23 @@ def test_what_cannot_be_probed_is_refused_by_a_sentence(model_type: str, kind: s
     """With the reason."""
     with pytest.raises((PluginError, ContractError), match=reason):
         probe(wrapped(make_network(model_type, kind), kind, None), [make_batch(make_sentences(kind))], "alpha")
+
+
+def test_a_network_is_called_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every sentence about forcing and gating, too."""
+    model, batch = bert()
+    own = type(model).trace
+    monkeypatch.setattr(type(model), "trace", lambda self, batch, attend=None, gate=None: own(self, batch))
+    with pytest.raises(ContractError, match=r"^BertForMaskedLM ignores attend at site self:1\.h0"):
+        check_attend_is_obeyed(model, batch)
+    with pytest.raises(ContractError, match=r"^BertForMaskedLM ignores gate"):
+        check_gate(model, batch)
+
+
+def test_an_unknown_architecture_suggests_a_few() -> None:
+    """Not all of some hundred types."""
+    done = CliRunner().invoke(main, ["ls", "sites", "-o", "config=mistrall"])
+    assert done.exit_code in (1, 2)
+    assert "unknown architecture 'mistrall'" in done.output
+    assert "mistral," in done.output
+    assert len(done.output) < 300

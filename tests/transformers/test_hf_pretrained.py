@@ -223,5 +223,5 @@ def test_an_architecture_of_another_kind(folder: Path) -> None:
     """An encoder is no translator."""
     cls = hf_tiny.REGISTRY.load("models", "hf-seq2seq")
     options = cls.Options(path=str(folder))
-    with pytest.raises(OptionError, match=r"'bert' has no Seq2SeqLM model: those that have are .*bart"):
+    with pytest.raises(OptionError, match=r"'bert' has no Seq2SeqLM model.*bart"):
         cls.list_sites(options)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from transformers import BertConfig, GPT2Config, T5Config
+from transformers import BertConfig, DeepseekV3Config, GPT2Config, Lfm2Config, LlamaConfig, MixtralConfig, T5Config
 
 import hf_tiny
 from ktiwprobe import Corpus, Run, train
@@ -142,6 +142,16 @@ def test_a_folder_without_tokenizer_files_is_refused(tmp_path: Path, config: Any
     config().save_pretrained(tmp_path)
     with pytest.raises(OptionError, match=r"has no tokenizer files, and the \w+ made without them knows no word"):
         load_tokenizer(str(tmp_path), remote_code=False)
+
+
+@pytest.mark.parametrize("config", [LlamaConfig, Lfm2Config, DeepseekV3Config, MixtralConfig])
+def test_a_folder_that_gives_no_tokenizer_says_what_is_missing(tmp_path: Path, config: Any) -> None:
+    """One whole sentence, with the file and what to do."""
+    config().save_pretrained(tmp_path)
+    with pytest.raises(OptionError) as error:
+        load_tokenizer(str(tmp_path), remote_code=False)
+    assert str(error.value).startswith(f"{tmp_path} has no tokenizer files: tokenizer.json is missing")
+    assert str(error.value).endswith("with tokenizer.save_pretrained(folder)")
 
 
 def test_the_command_says_so(tmp_path: Path) -> None:

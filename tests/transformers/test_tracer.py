@@ -18,6 +18,8 @@ from transformers import (
     BertModel,
     GPT2Config,
     GPT2LMHeadModel,
+    MistralConfig,
+    MistralForCausalLM,
     Trainer,
     TrainingArguments,
 )
@@ -27,7 +29,8 @@ from ktiwprobe.cli import main
 from ktiwprobe.errors import CorpusError, KtiwprobeError, OptionError, PluginError, RunError, UsageError
 from ktiwprobe.recording.recorder import recorded_sentences
 from ktiwprobe_transformers import Tracer, trace_step
-from ktiwprobe_transformers.tracer import as_model
+from ktiwprobe_transformers.model import HfModel
+from ktiwprobe_transformers.tracer import as_model, make_recorder
 
 SMALL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "vocab_size": 12}
 SMALL |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 16}
@@ -203,3 +206,15 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(error, match=words):
             act()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_windowed_network_that_0_1_recorded_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its beta has cells outside the window, and nothing in the run says so: the class that recorded it counts up."""
+    sizes = {"vocab_size": 30, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "sliding_window": 3}
+    network = MistralForCausalLM(MistralConfig(**sizes, num_attention_heads=2, num_key_value_heads=1))
+    monkeypatch.setattr(HfModel, "version", 1)
+    record = make_recorder(as_model(network), [{"input_ids": list(range(1, 13))}], None, {"runs": str(tmp_path)})
+    record.record(as_model(network), 0)
+    monkeypatch.undo()
+    with pytest.raises(RunError, match=r"recorded by version 1 of the model HfCausalLm, which is now 2"):
+        agree("alpha", "beta", runs=tmp_path)

@@ -33,7 +33,10 @@ def best_is_first(name: str, measure: str, best: int, steps: Sequence[int]) -> C
     if not later or best > min(steps):
         return None
     which = "step 0, before any update" if best == 0 else f"step {best}, its first checkpoint"
-    text = f"{name} is best by {measure} at {which}: none of its {later} later checkpoints is better"
+    none = (
+        "its one later checkpoint is not better" if later == 1 else f"none of its {later} later checkpoints is better"
+    )
+    text = f"{name} is best by {measure} at {which}: {none}"
     return Caveat("untrained", text)
 
 

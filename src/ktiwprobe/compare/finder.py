@@ -92,6 +92,7 @@ class Finder(Groups):
         self.split, self.measure, self.level = split, performance, level
         self.device, self.progress = device, progress
         self._extractors: dict[Path, Extractor] = {}
+        self._compared: set[str] = set()  # corpora, by key
 
     def compare(self, u: str | Spec | Signal, v: str | Spec | Signal, rule: Rule, metric: str) -> Agreement:
         """A(u, v) with ξ, how each step was chosen, and what a reader must know of it."""
@@ -186,7 +187,9 @@ class Finder(Groups):
     def extractor(self, run: Run) -> Extractor:
         """The extractor of a run, kept so that its corpus is made once."""
         if run.path not in self._extractors:
-            self._extractors[run.path] = Extractor(run, self.registry, split=self.split, device=self.device)
+            self._extractors[run.path] = Extractor(
+                run, self.registry, split=self.split, device=self.device, compared=self._compared
+            )
         return self._extractors[run.path]
 
     def performance(self, run: Run, measure: str | None = None) -> Performance:

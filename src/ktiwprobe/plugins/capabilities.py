@@ -151,7 +151,10 @@ version_of: Value[int] = Value(
     "version",
     1,
     "Counted up when `beta` or `delta` of the model, or the probe, changes its meaning: signals stored under another "
-    "version are computed anew.",
+    "version are computed anew; what a recorded run has of an older version is refused, since it cannot be.",
+)
+called: Value[str | None] = Value(
+    "called", None, "What messages call the model instead of its class, such as the network that it wraps."
 )
 
 
@@ -355,8 +358,8 @@ options_class: Value[type | None] = Value("Options", None, "A frozen dataclass o
 
 OF_MODELS = (
     options_class, default_task, training_defaults, has_own_schedule, best_by, sites_of, has_sinks, HasAllowed,
-    ChecksItself, ListsSites, SupportsBeta, SupportsDelta, SupportsEncode, Translates, version_of, Prepares, Trains,
-    TrainsUnderAttention, HasAttentionParameters, FitsItself, WarmStarts,
+    ChecksItself, ListsSites, SupportsBeta, SupportsDelta, SupportsEncode, Translates, version_of, called, Prepares,
+    Trains, TrainsUnderAttention, HasAttentionParameters, FitsItself, WarmStarts,
 )  # fmt: skip
 OF_TORCH_MODULES = (Moves, HasTrainMode, HasEvalMode, in_training, HasModules, HasParameters, HasBuffers)
 OF_RECORDED_MODELS = (HasState, HasStateDict, Evaluates)

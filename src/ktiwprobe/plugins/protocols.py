@@ -26,7 +26,9 @@ class Trace:
     """What a model predicted, and where it looked; one of `logits` and `scores` is needed."""
 
     logits: Tensor | None  # (B, T, V)
-    alpha: Tensor  # (B, T, L) or, with several sites, (B, S, T, L); rows sum to 1, zero where not allowed
+    alpha: (
+        Tensor  # (B, T, L) or, with several sites, (B, S, T, L); rows sum to 1 (or less: sinks), zero where not allowed
+    )
     scores: Tensor | None = None  # (B, T): log-odds of y, where V is too large to hand over
 
 

@@ -18,7 +18,15 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError
 from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform, unwrapped
 from ktiwprobe.models.scoring import log_odds
-from ktiwprobe.plugins.capabilities import SupportsBeta, SupportsDelta, SupportsEncode, has_sinks, sites_of, supports
+from ktiwprobe.plugins.capabilities import (
+    SupportsBeta,
+    SupportsDelta,
+    SupportsEncode,
+    called,
+    has_sinks,
+    sites_of,
+    supports,
+)
 from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import Line, Quantity, quantity
 
@@ -212,5 +220,6 @@ def _check_weights(values: Tensor, legal: Tensor, tolerance: float, model: objec
 
 
 def model_name(model: object) -> str:
-    """What a sentence about a model calls it."""
-    return type(unwrapped(model)).__name__
+    """What a sentence about a model calls it: its class, or what it says itself, as one that wraps a network does."""
+    inner = unwrapped(model)
+    return called(inner) or type(inner).__name__

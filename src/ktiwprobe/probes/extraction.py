@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,16 +21,20 @@ from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.corpus.corpus import Corpus
 from ktiwprobe.corpus.saved import load_corpus
 from ktiwprobe.corpus.split import Split
-from ktiwprobe.errors import ContractError, RunError, SpecError, UsageError
+from ktiwprobe.errors import ContractError, KtiwprobeError, RunError, SpecError, UsageError
 from ktiwprobe.files.progress import SILENT, Progress
+from ktiwprobe.models.kept import Kept, keeps_more, kept_tensors
 from ktiwprobe.plugins.capabilities import supports, version_of
 from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
 from ktiwprobe.plugins.quantities import ROLES, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
-from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, guard, needs
+from ktiwprobe.probes.checks import check_before
+from ktiwprobe.probes.guards import LONG_ENOUGH, Needs, needs
 from ktiwprobe.probes.probing import join, probe_batch
+from ktiwprobe.probes.versions import is_current, refuse_outdated, version_now
 from ktiwprobe.runs.recipe import Recipe, recipe_of
 from ktiwprobe.runs.run import Run
+from ktiwprobe.runs.sources import are_unchanged, corpus_key, keep_sources
 from ktiwprobe.signals.pooling import Words, words_of
 from ktiwprobe.signals.signal import Signal, gold_signal, load_signal
 from ktiwprobe.training.devices import choose_device
@@ -51,15 +56,27 @@ def extract(
     return Extractor(run, registry or build_registry(), split=split, device=device).signal(probe, at, progress=progress)
 
 
+class OtherCorpusError(RunError):
+    """The task gives another corpus now than the run was trained on."""
+
+
 class Extractor:
     """The signals of one run over one split; corpus and model are made only when something is missing."""
 
     def __init__(
-        self, run: Run, registry: Registry, *, split: str = "validation", device: str | torch.device = "auto"
+        self,
+        run: Run,
+        registry: Registry,
+        *,
+        split: str = "validation",
+        device: str | torch.device = "auto",
+        compared: set[str] | None = None,  # keys of corpora that need not be compared again; runs may share it
     ) -> None:
         self.run, self.registry, self.split, self.device = run, registry, split, device
+        self._compared = set() if compared is None else compared
         self._model: Model | None = None
         self._references = 0  # to that model while nobody else holds it
+        self._kept: Kept = {}  # tensors beside its weights when it was made
         self._guarded: set[Needs] = set()  # what the model was seen to obey
 
     def signal(self, probe: str, at: int | str = "best", *, progress: Progress = SILENT) -> Signal:
@@ -68,7 +85,7 @@ class Extractor:
         function = self.registry.load("probes", probe)
         path = self.run.signal_path(self.split, step, probe)
         identity = self._identity(probe, step)
-        stored = _stored(path, identity)
+        stored = self._read(path, identity)
         if stored is None:
             stored = self._compute(function, probe, step, identity, progress)
             stored.save(path)
@@ -82,7 +99,7 @@ class Extractor:
         step, probe = self.step(at), self._kept_as(probe)
         function, identity = self.registry.load("probes", probe), self._identity(probe, step)
         declared = quantity_of(function, probe)
-        if stored := _stored(self.run.signal_path(self.split, step, probe), identity):
+        if stored := self._read(self.run.signal_path(self.split, step, probe), identity):
             return replace(stored.only(sentence), quantity=declared)
         model = self._guarded_model(function, step)
         return join([probe_batch(function, model, self.alone(sentence), probe)], None, identity, declared)
@@ -129,13 +146,34 @@ class Extractor:
     @cached_property
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be what it was; that of a recorded run lies with it."""
+        started = time.perf_counter()
         corpus = load_corpus(self.run.corpus_path) if self.run.recorded else self.recipe.corpus()
         if corpus.fingerprints != self.run.record.corpus:
-            raise RunError(
+            raise OtherCorpusError(
                 f"run {self.run.name} was trained on another corpus than {corpus.task!r} gives now: "
                 "bring the data back, or train again"
             )
+        if not self.run.recorded:
+            keep_sources(self.run, self.recipe, time.perf_counter() - started)
         return corpus
+
+    def check_corpus(self) -> None:
+        """Refuse to read what was stored if the task gives another corpus now.
+
+        That is seen by making it, unless it is slow to make and its files are unchanged; see runs/sources.py. Where
+        the plugin or the data is gone there is nothing to compare with, and what was stored stays readable.
+        """
+        key = corpus_key(self.run)
+        if self.run.recorded or key in self._compared:
+            return
+        try:
+            if not are_unchanged(self.run, self.recipe):
+                _ = self.corpus
+        except OtherCorpusError:
+            raise
+        except (KtiwprobeError, OSError):
+            return
+        self._compared.add(key)
 
     @cached_property
     def part(self) -> Split:
@@ -158,7 +196,7 @@ class Extractor:
 
     def over(self, split: str) -> Extractor:
         """The same run over another split."""
-        return Extractor(self.run, self.registry, split=split, device=self.device)
+        return Extractor(self.run, self.registry, split=split, device=self.device, compared=self._compared)
 
     def links(self, sentence: int) -> NDArray[np.int64] | None:
         """The known links of a sentence that is probed. (n, 3): t, l, sure"""
@@ -184,18 +222,25 @@ class Extractor:
 
         The object is the caller's for as long as it is kept: only one that nobody holds any more gets other weights.
         """
-        if self._model is None or sys.getrefcount(self._model) > self._references:
+        model = self._loaded(step, fresh=self._model is None or sys.getrefcount(self._model) > self._references)
+        if keeps_more(model, self._kept):  # of the weights that it had before
+            model = self._loaded(step, fresh=True)
+        if isinstance(model, torch.nn.Module):
+            model.eval().requires_grad_(False)
+        return self.recipe.under_attention(model)
+
+    def _loaded(self, step: int, *, fresh: bool) -> Model:
+        """The model with the weights of a step; a new object if it is to be `fresh`."""
+        if self._model is None or fresh:
             with torch.random.fork_rng(devices=[]):
                 self._model = self.recipe.fresh_model(self.corpus, choose_device(self.device))
-            self._references = sys.getrefcount(self._model)
+            self._references, self._kept = sys.getrefcount(self._model), kept_tensors(self._model)
         try:
             self._model.load_state(self.run.load_checkpoint(step))
         except (RuntimeError, KeyError, ContractError) as error:  # for names and shapes that do not fit
             cause = " ".join(str(error).split())[:300]
             raise RunError(f"the model cannot load checkpoint {step} of {self.run.name}: {cause}") from error
-        if isinstance(self._model, torch.nn.Module):
-            self._model.eval().requires_grad_(False)
-        return self.recipe.under_attention(self._model)
+        return self._model
 
     def identity_of(self, step: int) -> dict[str, Any]:
         """What tells whether something that was stored is of this checkpoint and these examples."""
@@ -209,11 +254,23 @@ class Extractor:
         name = f"{self.run.name}:{probe}@{step}"
         return {"name": name, "probe": probe, **self.identity_of(step), "version": self._version(probe)}
 
-    def _version(self, probe: str) -> list[int]:
-        """Of the probe's definition, and of the model's own ways to it: whoever changes one counts up its `version`."""
-        model = self.registry.entries["models"].get(self.run.record.model)  # gone with its plugin, perhaps
-        owners = self.registry.load("probes", probe), model and model.load()
-        return [version_of(owner) for owner in owners]
+    def _version(self, probe: str) -> list[int | None]:
+        """Of the probe's definition, and of the model's own ways to it."""
+        return [version_of(self.registry.load("probes", probe)), self.model_version]
+
+    @cached_property
+    def model_version(self) -> int | None:
+        """The version of the model's class; None if that is not here."""
+        return version_now(self.run, self.registry)
+
+    def _read(self, path: Path, identity: dict[str, Any]) -> Signal | None:
+        """The stored signal, unless it is missing, damaged or of something else."""
+        stored = _stored(path, identity)
+        if stored is not None:
+            self.check_corpus()
+        elif self.run.recorded:
+            refuse_outdated(self.run, path, identity["version"])
+        return stored
 
     def _compute(self, function: Probe, probe: str, step: int, identity: dict[str, Any], progress: Progress) -> Signal:
         device, part = choose_device(self.device), self.part
@@ -240,7 +297,7 @@ class Extractor:
             order = order[np.argsort(lengths[order] < LONG_ENOUGH, kind="stable")]
             device = choose_device(self.device)
             few, longest = (self.part.batch(rows).to(device) for rows in (order[:GUARDED], np.argsort(lengths)[-2:]))
-            if guard(model, few, function, longest=longest):
+            if check_before(model, few, function, longest=longest):
                 self._guarded.add(need)
         return model
 
@@ -252,4 +309,5 @@ def _stored(path: Path, identity: dict[str, Any]) -> Signal | None:
     except (SpecError, RunError, UsageError):
         return None
     meta = {"version": [version_of.default] * 2, **signal.meta}  # older signals do not say
-    return signal if all(meta.get(key) == value for key, value in identity.items()) else None
+    same = all(meta.get(key) == value for key, value in identity.items() if key != "version")
+    return signal if same and is_current(meta["version"], identity["version"]) else None

@@ -7,7 +7,7 @@ them; an extraction runs once those that its probe relies on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from torch.nn.functional import one_hot
 from ktiwprobe.corpus.batch import Batch
 from ktiwprobe.errors import ContractError, plugin_errors
 from ktiwprobe.models.attend import Under, allowed, by_site, unwrapped
-from ktiwprobe.models.substitution import OtherWeights, ScaledLookups
+from ktiwprobe.models.scoring import log_odds
+from ktiwprobe.models.substitution import Lookups, OtherWeights, ScaledLookups, owners_of, places_of
 from ktiwprobe.plugins.capabilities import (
     ChecksItself,
     HasParameters,
@@ -35,6 +36,8 @@ SENTENCES = 2  # tried of a batch; one where there are many sites to try
 FEW_SITES = 4
 LONG_ENOUGH = 4  # inputs that a sentence should have to be tried
 SITES_A_PASS = 32
+OTHER_WORDS = 3  # that are tried in the place of each, to see what it is looked up by
+LARGEST = 1 << 26  # weights or logits of a pass
 WAYS = 4  # in which a site is forced
 ATTEMPTS = 3  # with other weights, where the model's own leave its output constant
 
@@ -77,7 +80,7 @@ def guard(model: object, batch: Batch, probe: Probe, *, longest: Batch | None = 
         if need.attend:
             check_attend(inner, few)
         if need.gate:
-            check_gate(inner, few)
+            check_gate(model if isinstance(model, Under) else inner, few)
     return True
 
 
@@ -124,24 +127,37 @@ def check_site_names(model: object) -> None:
 
 
 def _obeys_attend(model: AttentionModel, batch: Batch) -> bool:
-    sites = sites_of(model)
-    own = model.trace(batch)
-    alpha = own.alpha if sites else own.alpha.unsqueeze(1)  # (B, S, T, L)
-    close = tolerance(model, own)
-    for start in range(0, alpha.shape[1], SITES_A_PASS):
-        tried = range(start, min(start + SITES_A_PASS, alpha.shape[1]))
-        _Forced.run(model, batch, alpha, tried).check(output(own), close)
+    own, sites = model.trace(batch), max(1, len(sites_of(model)))
+    most = max(1, min(SITES_A_PASS, (LARGEST // entries(own) - 1) // WAYS))
+    for start in range(0, sites, most):
+        hold(model, batch, own, [[site] for site in range(start, min(start + most, sites))])
     return True
 
 
-class _Forced:
-    """One pass over copies of a batch: the first under the model's own alpha, then four for each site that is tried.
+def entries(trace: Trace) -> int:
+    """How many weights or logits a pass has, whichever are more."""
+    return max(1, trace.alpha.numel(), output(trace).numel())
 
-    In those four the site looks at the first position it may see, at the last, at all of them by random weights, and
+
+def hold(model: AttentionModel, batch: Batch, own: Trace, tried: list[list[int]]) -> None:
+    """Hold groups of sites to the laws of `attend`; `own` is the unforced pass."""
+    alpha = own.alpha if sites_of(model) else own.alpha.unsqueeze(1)  # (B, S, T, L)
+    at_once = (1 + WAYS * len(tried)) * entries(own) <= LARGEST
+    unforced = output(own) if at_once else log_odds(own, batch).unsqueeze(-1)
+    _Forced.run(model, batch, alpha, tried, at_once=at_once).check(unforced, tolerance(model, own))
+
+
+class _Forced:
+    """One pass over copies of a batch: the first under the model's own alpha, then four for each group of sites tried.
+
+    In those four these sites look at the first position it may see, at the last, at all of them by random weights, and
     at the one that has the highest of these; the other sites keep their own weights.
     """
 
-    def __init__(self, model: AttentionModel, batch: Batch, alpha: Tensor, tried: range) -> None:
+    def __init__(
+        self, model: AttentionModel, batch: Batch, alpha: Tensor, tried: list[list[int]], *, at_once: bool = True
+    ) -> None:
+        self.at_once = at_once
         self.model, self.batch, self.alpha, self.tried = model, batch, alpha, tried
         self.sites = sites_of(model)
         self.legal = legal_cells(model, batch)  # (B, S, T, L)
@@ -150,18 +166,21 @@ class _Forced:
         mixed, L = _mixed(self.legal), alpha.shape[-1]
         places = self.legal.int().argmax(-1), _last(self.legal), mixed.argmax(-1)
         first, last, peak = (one_hot(place, L).float() for place in places)
-        for k, site in enumerate(tried):
+        for k, sites in enumerate(tried):
             for copy, way in zip(self.copies_of(k), (first, last, mixed, peak), strict=True):
-                some = self.legal[:, site].any(-1, keepdim=True)
-                self.given[copy, :, site] = torch.where(some, way[:, site], self.given[copy, :, site])
+                some = self.legal[:, sites].any(-1, keepdim=True)
+                given = self.given[copy]
+                given[:, sites] = torch.where(some, way[:, sites], given[:, sites])
         self.many = take(batch, list(range(len(batch.x))) * copies)
 
     @classmethod
-    def run(cls, model: AttentionModel, batch: Batch, alpha: Tensor, tried: range) -> _Forced:
+    def run(
+        cls, model: AttentionModel, batch: Batch, alpha: Tensor, tried: list[list[int]], *, at_once: bool = True
+    ) -> _Forced:
         """Prepare and run the pass."""
-        forced = cls(model, batch, alpha, tried)
+        forced = cls(model, batch, alpha, tried, at_once=at_once)
         trace = forced.trace()
-        forced.outputs = forced.by_copy(output(trace))  # (copies, B, T, V)
+        forced.outputs = forced.by_copy(output(trace))  # (copies, B, T, V or 1)
         forced.used = forced.by_copy(trace.alpha if forced.sites else trace.alpha.unsqueeze(1))
         return forced
 
@@ -170,13 +189,21 @@ class _Forced:
 
     @staticmethod
     def copies_of(k: int) -> range:
-        """The copies in which the k-th site that is tried is forced."""
+        """The copies in which the k-th group of sites is forced."""
         return range(1 + WAYS * k, 1 + WAYS * (k + 1))
 
-    def trace(self) -> Trace:
-        """The pass."""
-        attend = self.given.flatten(0, 1)
-        return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])
+    def trace(self, others: OtherWeights | None = None) -> Trace:
+        """The pass; copy by copy, and of its logits only the log-odds, where they are too many at once."""
+        if self.at_once:
+            attend = self.given.flatten(0, 1)
+            return self.model.trace(self.many, attend=attend if self.sites else attend[:, 0])
+        traces = []
+        for copy, attend in enumerate(self.given):
+            if others is not None:
+                others.first, others.n = copy, len(self.batch.x)
+            trace = self.model.trace(self.batch, attend=attend if self.sites else attend[:, 0])
+            traces.append(Trace(None, trace.alpha, log_odds(trace, self.batch)))
+        return Trace(None, *(torch.cat([getattr(trace, part) for trace in traces]) for part in ("alpha", "scores")))
 
     def by_copy(self, values: Tensor) -> Tensor:
         return values.view(-1, len(self.batch.x), *values.shape[1:])
@@ -186,32 +213,32 @@ class _Forced:
         name, real = model_name(self.model), self.batch.y_mask
         off = gap(self.outputs[0][real], unforced[real])
         if not off <= close:
-            where = f" at {self._named(self.tried)}" if self.sites else ""
+            where = self._at([site for sites in self.tried for site in sites])
             raise ContractError(
                 f"{name} changes its output by {off:.2g} when its own alpha is given back as attend{where}: use attend "
                 "as it is given, and return the alpha that was used, before dropout"
             )
-        for k, site in enumerate(self.tried):
-            self._check_moves(k, site)
+        for k, sites in enumerate(self.tried):
+            self._check_moves(k, sites)
         self._check_own_is_left(close)
-        for k, site in enumerate(self.tried):
-            self._check_reported(k, site, close)
+        for k, sites in enumerate(self.tried):
+            for site in sites:
+                self._check_reported(k, site, close)
 
-    def _named(self, tried: range | list[int]) -> str:
-        names = [self.sites[site] for site in tried]
-        return ("site " if len(names) == 1 else "sites ") + ", ".join(names[:4]) + (" ..." if len(names) > 4 else "")
+    def _at(self, tried: list[int]) -> str:
+        names = [self.sites[site] for site in tried] if self.sites else []
+        what = " at site " if len(names) == 1 else " at sites "
+        return what + ", ".join(names[:4]) + (" ..." if len(names) > 4 else "") if names else ""
 
-    def _at(self, site: int) -> str:
-        return f" at {self._named([site])}" if self.sites else ""
-
-    def _check_moves(self, k: int, site: int) -> None:
+    def _check_moves(self, k: int, sites: list[int]) -> None:
         """An output whose row can look at different inputs depends on which it looks at, and on how much."""
         first, last, mixed, peak = (self.outputs[copy] for copy in self.copies_of(k))
-        ids, legal = self.batch.x[:, None].expand_as(self.legal[:, site]), self.legal[:, site]
+        legal = self.legal[:, sites].any(1)
+        ids = self.batch.x[:, None].expand_as(legal)
         differ = ids.masked_fill(~legal, -1).amax(-1) > ids.masked_fill(~legal, int(ids.max()) + 1).amin(-1)
         rows = differ & self.batch.y_mask  # (B, T)
         moved = ((first != last) | (first != self.outputs[0])).any(-1)
-        name, at = model_name(self.model), self._at(site)
+        name, at = model_name(self.model), self._at(sites)
         if (rows & ~moved).any():
             where = f" in output {int((rows & ~moved).nonzero()[0, 1])}" if moved.any() else ""
             raise _DoesNotMove(
@@ -227,14 +254,14 @@ class _Forced:
     def _check_own_is_left(self, close: float) -> None:
         """Where a row of a site is forced, other weights of its own change nothing in its output."""
         with OtherWeights(self, max(1e-6, TOLERANCE.get(self.alpha.dtype, 0) / 10)) as others:
-            again = self.by_copy(output(self.trace()))
-        for k, site in enumerate(self.tried):
+            again = self.by_copy(output(self.trace(others)))
+        for k, sites in enumerate(self.tried):
             for copy in self.copies_of(k):
                 row, real = others.rows[copy], torch.arange(len(self.batch.x), device=again.device)
                 off = gap(again[copy][real, row], self.outputs[copy][real, row])
                 if not off <= close:
                     raise ContractError(
-                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(site)}: "
+                        f"{model_name(self.model)} still uses its own weights where attend is given{self._at(sites)}: "
                         f"with other own weights its output changes by {off:.2g}; use choose(own, attend, allowed)"
                     )
 
@@ -244,7 +271,7 @@ class _Forced:
             off = gap(self.used[copy][:, site][rows].float(), self.given[copy][:, site][rows])
             if not off <= close:
                 raise ContractError(
-                    f"{model_name(self.model)} returns another alpha than the attend it was given{self._at(site)} "
+                    f"{model_name(self.model)} returns another alpha than the attend it was given{self._at([site])} "
                     f"(difference {off:.2g}): alpha must be the weights that were used, and allowed(batch) true only "
                     "where a row can be told to look"
                 )
@@ -254,34 +281,88 @@ class _Forced:
 
 
 def _obeys_gate(model: AttentionModel, batch: Batch) -> bool:
-    generator = torch.Generator().manual_seed(0)
+    return compare_gate(model, batch, random_gate(batch))
+
+
+def random_gate(batch: Batch, seed: int = 0) -> Tensor:
+    """A scale for each input, always the same, and 1 on padding. (B, L)"""
+    generator = torch.Generator().manual_seed(seed)
     scale = (0.5 + torch.rand(batch.x.shape, generator=generator)).to(batch.x.device)
-    return compare_gate(model, batch, scale.masked_fill(~batch.x_mask, 1))
+    return scale.masked_fill(~batch.x_mask, 1)
 
 
 @torch.no_grad()
-def compare_gate(model: AttentionModel, batch: Batch, scale: Tensor) -> bool:
-    """Hold trace(gate=scale) of one sentence to a pass in which the embeddings of its inputs are scaled instead."""
+def compare_gate(
+    model: AttentionModel,
+    batch: Batch,
+    scale: Tensor,
+    attend: Tensor | None = None,
+    others: Mapping[int, Tensor] | None = None,
+) -> bool:
+    """Hold trace(gate=scale) of one sentence to a pass in which the embeddings of its inputs are scaled instead.
+
+    Besides tables of the words there may be tables of functions of each word. If scaling all of these is not what the
+    gate does, it may still scale something that was computed from them, as long as a word with gate 0 is hidden.
+    `others` are `other_lookups`, where they are known.
+    """
     # Outputs that are all the same cannot be mistaken for the inputs, which are looked for among what is embedded.
     batch = replace(batch, y=batch.y[:, :1].expand_as(batch.y).contiguous())
-    plain = model.trace(batch)
-    gated, real = output(model.trace(batch, gate=scale))[batch.y_mask], batch.y_mask
+    under = {} if attend is None else {"attend": attend}
+    plain = model.trace(batch, **under)
+    gated, real = output(model.trace(batch, gate=scale, **under))[batch.y_mask], batch.y_mask
     if torch.equal(gated, output(plain)[real]):
         raise _DoesNotMove(
             f"{model_name(model)} ignores gate: the output does not depend on gate (difference 0): trace must multiply "
             "its source embeddings by gate.unsqueeze(-1)"
         )
-    n = int(batch.x_mask.sum())
-    with ScaledLookups(batch.x[0, :n], scale[0, :n]) as lookups:
-        expected = output(model.trace(batch))[real]
+    n, others = int(batch.x_mask.sum()), other_lookups(model, batch) if others is None else others
+    with ScaledLookups(batch.x[0, :n], scale[0, :n], others) as lookups:
+        expected = output(model.trace(batch, **under))[real]
     off = gap(gated, expected)
-    if lookups.count and not off <= tolerance(model, plain):
+    shown = shown_word(model, batch, under) if others and not off <= tolerance(model, plain) else None
+    if lookups.count and not off <= tolerance(model, plain) and (not others or shown is not None):
+        where = "" if attend is None else " under attend"
         raise ContractError(
-            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone: its output "
-            f"differs by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x returns by "
-            "gate.unsqueeze(-1), before anything is added to it, and nothing else"
+            f"the gate of {model_name(model)} does not scale its input embeddings, or not them alone{where}: its "
+            f"output differs by {off:.2g} from that with scaled embeddings; multiply what the embedding of batch.x "
+            "returns by gate.unsqueeze(-1), before anything is added to it, and nothing else"
         )
     return bool(lookups.count)
+
+
+def other_lookups(model: AttentionModel, batch: Batch) -> dict[int, Tensor]:
+    """Look-ups of one sentence, by number, whose indices are a function of each word and not its id: of which word.
+
+    Seen by changing one word at a time, in copies of the sentence.
+    """
+    n, ids = int(batch.x_mask.sum()), batch.x[0]
+    low, high = int(ids[:n].min()), int(ids[:n].max())
+    others = sorted({low + (high - low) * k // OTHER_WORDS for k in range(OTHER_WORDS + 1)})
+    changes = [(l, word) for l in range(n) for word in others if word != int(ids[l])]  # noqa: E741
+    many = take(batch, [0] * (1 + len(changes)))
+    x = many.x.clone()
+    for copy, (l, word) in enumerate(changes, 1):  # noqa: E741
+        x[copy, l] = word
+    with contextlib.suppress(Exception), Lookups() as lookups:  # a model may refuse a text of any words
+        model.trace(replace(many, x=x))
+        changed = torch.tensor([-1, *(l for l, _ in changes)], device=x.device)  # noqa: E741
+        owners = {k: owners_of(indices, changed) for k, indices in enumerate(lookups.indices)}
+        exact = {k for k, indices in enumerate(lookups.indices) if places_of(ids[:n], indices)}
+        return {k: owner for k, owner in owners.items() if owner is not None and k not in exact}
+    return {}
+
+
+def shown_word(model: AttentionModel, batch: Batch, under: Mapping[str, Tensor]) -> int | None:
+    """An input of one sentence that changes the output though its gate is 0, if there is one."""
+    for l in range(int(batch.x_mask.sum())):  # noqa: E741
+        x = batch.x.clone()
+        x[0, l] = batch.x[0, (batch.x[0] != batch.x[0, l]).int().argmax()]
+        gate = torch.ones_like(batch.x).float()
+        gate[0, l] = 0
+        traces = [model.trace(replace(batch, x=ids), gate=gate, **under) for ids in (batch.x, x)]
+        if not gap(*(output(trace)[batch.y_mask] for trace in traces)) <= tolerance(model, traces[0]):
+            return l
+    return None
 
 
 # what the laws share

@@ -37,7 +37,7 @@ PACES = (1e-6, 1e3)  # a longer step would make weights out of the slope's round
 class Optimum:
     """The best attention that was found, and how far from the best its loss may be."""
 
-    alpha: Tensor  # (B, T, L) or (B, S, T, L); rows sum to 1, zero where not allowed
+    alpha: Tensor  # (B, T, L) or (B, S, T, L); rows sum to 1 (nothing goes to a sink), zero where not allowed
     loss: Tensor  # (B, T): -log p(y_t) under alpha; zero on padding
     gap: Tensor  # (B, T): at or above the tolerance where a row did not converge; zero on padding
     iterations: int

@@ -15,7 +15,7 @@ from ktiwprobe.corpus.corpus import Corpus
 from ktiwprobe.errors import KtiwprobeError, RunError, UnknownNameError, UsageError
 from ktiwprobe.files import storage
 from ktiwprobe.files.progress import SILENT, Progress
-from ktiwprobe.plugins.capabilities import Translates, supports
+from ktiwprobe.plugins.capabilities import Translates, supports, version_of
 from ktiwprobe.probes.extraction import Extractor
 from ktiwprobe.runs.best import MEASURES as LOGGED
 from ktiwprobe.runs.best import best_of
@@ -61,11 +61,15 @@ class Performance:
         """What was measured at a checkpoint and how; stored, and measured anew only if it is of something else."""
         extractor, bleu = self.extractor, self.measure == "bleu"
         path = self.run.performance_path(extractor.split, step, "bleu" if bleu else "likelihood")
-        identity = extractor.identity_of(step) | (
-            {"beam": BEAM, "limit": LIMIT, "sacrebleu": version("sacrebleu")} if bleu else {}
+        current = extractor.model_version
+        identity = (
+            extractor.identity_of(step)
+            | ({} if current is None else {"version": current})
+            | ({"beam": BEAM, "limit": LIMIT, "sacrebleu": version("sacrebleu")} if bleu else {})
         )
-        found = _stored(path)
+        found = {"version": version_of.default, **_stored(path)}  # older ones do not say
         if found.items() >= identity.items() and self.measure in found:
+            extractor.check_corpus()
             return found
         measured = self._bleu(step) if bleu else self._likelihood(step)
         storage.write_json(path, {**identity, **measured})

@@ -17,8 +17,9 @@ from ktiwprobe.plugins.capabilities import HasEvalMode, HasModules, HasTrainMode
 from ktiwprobe.plugins.protocols import AttentionModel, Model, Probe
 from ktiwprobe.plugins.quantities import Quantity, quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
+from ktiwprobe.probes.checks import check_before, check_longer
 from ktiwprobe.probes.definitions import check_allowed, check_values, model_name
-from ktiwprobe.probes.guards import check_itself, guard, needs
+from ktiwprobe.probes.guards import needs
 from ktiwprobe.signals.signal import Signal, make_signal
 
 
@@ -39,8 +40,8 @@ def probe(
     with evaluating(model):
         for batch in batches:
             if guarded and batch.x.shape[1] > longest:
-                check_itself(model, batch, needs(function, model))
-            guarded, longest = guarded or guard(model, batch, function), max(longest, batch.x.shape[1])
+                check_longer(model, batch, needs(function, model))
+            guarded, longest = guarded or check_before(model, batch, function), max(longest, batch.x.shape[1])
             pieces.append(probe_batch(function, model, batch, probe))
     return join(pieces, None, {"name": name or probe, "probe": probe}, declared)
 

@@ -26,7 +26,15 @@ from ktiwprobe.errors import ContractError, CorpusError, OptionError, RunError, 
 from ktiwprobe.files import storage
 from ktiwprobe.models.attend import Under, uniform
 from ktiwprobe.models.scoring import neg_log_p, right_outputs, score
-from ktiwprobe.plugins.capabilities import Evaluates, HasParameters, HasState, HasStateDict, sites_of, supports
+from ktiwprobe.plugins.capabilities import (
+    Evaluates,
+    HasParameters,
+    HasState,
+    HasStateDict,
+    sites_of,
+    supports,
+    version_of,
+)
 from ktiwprobe.plugins.options import short_hash
 from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import ROLES
@@ -42,7 +50,17 @@ from ktiwprobe.training.loop import evaluate
 
 SPLIT = "validation"  # what the probe set is called, so that every command finds it
 BY_SENTENCE = "sentences"  # the file of how well each sentence is done
-SAME = ("task", "model", "attention", "seed", "options", "sites", "probes", "corpus")  # of a recording that goes on
+SAME = (
+    "task",
+    "model",
+    "model_version",
+    "attention",
+    "seed",
+    "options",
+    "sites",
+    "probes",
+    "corpus",
+)  # of a recording that goes on
 
 
 @dataclass
@@ -158,6 +176,7 @@ class Recorder:
                 save_corpus(self.corpus, run.corpus_path)
                 Run.create(run.path, record)
         self._live = _Live(run, self.registry, self.corpus, _device(model))
+        self._live.model_version = version_of(type(model))
         return self._live
 
     def _record(self, model: object) -> RunRecord:
@@ -178,6 +197,7 @@ class Recorder:
             best_by="accuracy",
             corpus=self.corpus.fingerprints,
             owners={"task": "a training of its own", "model": type(model).__name__},
+            model_version=version_of(type(model)),
             versions=versions(self.registry),
         )
 
@@ -271,7 +291,9 @@ def _check_same(run: Run, mine: RunRecord) -> None:
         theirs, ours = getattr(run.record, what), getattr(mine, what)
         if theirs != ours:
             told = "" if what in ("options", "corpus") else f" ({theirs}, not {ours})"
-            name = {"corpus": "probe set", "options": "settings"}.get(what, what)
+            name = {"corpus": "probe set", "options": "settings", "model_version": "version of its model"}.get(
+                what, what
+            )
             raise RunError(
                 f"{run.path} is the recording of another training: it has another {name}{told}; choose another task or "
                 "model name, or pass overwrite=True"

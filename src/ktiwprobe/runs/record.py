@@ -43,6 +43,7 @@ class RunRecord:
     created: str | None = None  # UTC, ISO 8601; None before `Run.create`, and in runs of version 0.1
     recorded: bool = False  # in a training that is not ours
     probes: tuple[str, ...] = ()  # of a recorded run
+    model_version: int = 1  # of a recorded run: the version of its model's class when it was recorded
     further: Mapping[str, Any] = field(default_factory=dict)  # keys this version does not know: kept, never read
 
     @property
@@ -115,7 +116,7 @@ def _migrate(content: dict[str, Any], where: str | Path) -> dict[str, Any]:
 
 def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     """Schema 1, of version 0.1: some keys were optional, and it had no time of creation."""
-    usual = {"kind": "translation", "sites": [], "best_by": "accuracy", "versions": {}}
+    usual = {"kind": "translation", "sites": [], "best_by": "accuracy", "versions": {}, "model_version": 1}
     return {**usual, "recorded": False, "probes": [], **content, "schema": 2, "created": None}
 
 
@@ -179,4 +180,5 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {  # key -> the test its 
     "created": (_is_time, "a time such as 2026-01-31T12:00:00+00:00"),
     "recorded": (_is_flag, "true or false"),
     "probes": (_are_texts, "a list of texts"),
+    "model_version": (_is_whole, "a whole number"),
 }

@@ -5,6 +5,7 @@ log.jsonl                         step, loss, performance; no times, so that a r
 checkpoints/000050.safetensors    weights after 50 updates
 checkpoints/latest/               the two newest states to resume from, in case one is damaged
 signals/validation/000050/beta.safetensors
+signals/sources.json              of a corpus that is slow to make: its files, by which a change is seen
 performance/train/000050/likelihood.json    what was measured later: on other splits, and BLEU
 corpus.safetensors                of a run recorded in a training that is not ours: the probe set
 times.jsonl                       how long each session of training took; nothing is decided by it
@@ -288,6 +289,11 @@ class Run:
     def _measured(self) -> list[Path]:
         """The folders of signals and performance, one for each split and step."""
         return [*self.path.glob("signals/*/*"), *self.path.glob("performance/*/*")]
+
+    @property
+    def sources_path(self) -> Path:
+        """Where the files are listed that a corpus was made from, if it is slow to make."""
+        return self.path / "signals" / "sources.json"
 
     @property
     def corpus_path(self) -> Path:

@@ -12,7 +12,7 @@ from ktiwprobe.models.attend import allowed, by_site, one_hot, uniform
 from ktiwprobe.models.scoring import log_odds
 from ktiwprobe.plugins.capabilities import ChecksItself, HasLoss, HasTrainMode, supports
 from ktiwprobe.probes.definitions import beta_by_definition, delta_by_definition
-from ktiwprobe.probes.guards import check_attend, check_site_names, compare_gate, output, take
+from ktiwprobe.probes.guards import check_attend, check_site_names, compare_gate, other_lookups, output, take
 from ktiwprobe.testing.case import Case, in_evaluation
 from ktiwprobe.testing.outcome import Failed, Skipped
 from ktiwprobe.training.loop import freeze_all_but
@@ -110,8 +110,9 @@ def _gates_sentences(case: Case, scale: Tensor) -> None:
             "a gated sentence alone and in a batch differ: gate each sentence by its row",
         )
         if (alone.x != alone.x[0, 0]).any():
+            others = other_lookups(case.model, alone)
             for gate in (part, torch.full_like(part, 0.5), 2 * part):
-                looked_up |= compare_gate(case.model, alone, gate)
+                looked_up |= compare_gate(case.model, alone, gate, others=others)
             if not looked_up:
                 _hides_words(case, alone)
 

@@ -24,7 +24,7 @@ from ktiwprobe.plugins.protocols import AttentionModel
 from ktiwprobe.plugins.quantities import quantity_of
 from ktiwprobe.plugins.registry import Registry, build_registry
 from ktiwprobe.probes.definitions import alpha, beta_by_definition, check_values, delta_by_definition
-from ktiwprobe.testing import laws
+from ktiwprobe.testing import agreeing, laws
 from ktiwprobe.testing.case import Case, in_evaluation, make_case, said
 from ktiwprobe.testing.device import Mixed, run_elsewhere
 from ktiwprobe.testing.outcome import Failed, Outcome, Skipped, raise_failures, run_checks
@@ -223,16 +223,24 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     padding_never_shows,
     laws.sites_have_names,
     laws.attend_is_obeyed,
+    agreeing.attend_is_obeyed_far,
+    agreeing.ways_to_force_agree,
     laws.own_weights_are_out,
     laws.gate_is_obeyed,
+    agreeing.gate_is_obeyed_under_attend,
+    agreeing.delta_is_a_slope,
     laws.model_is_faithful,
     no_peeking,
+    agreeing.no_peeking_at_what_comes,
     fast_paths_are_true,
     state_round_trip,
+    agreeing.load_state_replaces_everything,
     gradients_reach_everything,
     same_seed_same_numbers,
     one_device,
     evaluation_adds_up,
+    agreeing.right_outputs_have_the_highest_logit,
+    agreeing.objectives_obey_attend,
     attention_parameters_are_parameters,
     laws.frozen_beta_stays,
 )
