@@ -95,7 +95,7 @@ def _other_rows(own: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _near_any(own: Tensor, rows: Tensor, close: float) -> Tensor:
     """Which rows of weights are nearly those of any row that was given. (B, T, L), (B, N, L) -> (B, T)"""
     near = torch.zeros_like(own[..., 0], dtype=torch.bool)
-    for row in rows.split(max(1, ROWS_AT_ONCE // own[0].numel()), 1):
+    for row in torch.split(rows, max(1, ROWS_AT_ONCE // own[0].numel()), 1):
         near |= (own.unsqueeze(2) - row.unsqueeze(1)).abs().amax(-1).le(close).any(-1)
     return near
 
@@ -161,7 +161,7 @@ def owners_of(indices: Tensor, changed: Tensor) -> Tensor | None:
     rows = indices.reshape(len(changed), -1)
     moved = rows != rows[0]  # (copies, P)
     owner = torch.full_like(rows[0], -1)
-    for l in changed[1:].unique():  # noqa: E741
+    for l in set(changed[1:].tolist()):  # noqa: E741
         mine = moved[changed == l].any(0)
         if (mine & (owner >= 0)).any():
             return None

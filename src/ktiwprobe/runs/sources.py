@@ -28,7 +28,7 @@ def sources_of(recipe: Recipe) -> dict[str, list[int]]:
 
 def are_unchanged(run: Run, recipe: Recipe) -> bool:
     """Whether the corpus was slow to make and its files are those of which it was last made and compared."""
-    return _kept(run) == sources_of(recipe)
+    return bool(_kept(run) == sources_of(recipe))
 
 
 def keep_sources(run: Run, recipe: Recipe, seconds: float) -> None:
