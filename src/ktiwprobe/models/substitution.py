@@ -161,7 +161,7 @@ def owners_of(indices: Tensor, changed: Tensor) -> Tensor | None:
     rows = indices.reshape(len(changed), -1)
     moved = rows != rows[0]  # (copies, P)
     owner = torch.full_like(rows[0], -1)
-    for l in torch.unique(changed[1:]):  # noqa: E741
+    for l in set(changed[1:].tolist()):  # noqa: E741
         mine = moved[changed == l].any(0)
         if (mine & (owner >= 0)).any():
             return None

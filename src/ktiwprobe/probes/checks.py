@@ -144,12 +144,13 @@ def _obeys_in_a_row(model: Any, batch: Batch) -> bool:
     alpha = (own.alpha if several else own.alpha.unsqueeze(1)).float()  # (B, S, T, L)
     legal = legal_cells(model, batch)
     ids = batch.x[:, None, None].expand_as(legal)
-    differ = (ids.masked_fill(~legal, -1).amax(-1) > ids.masked_fill(~legal, int(ids.max()) + 1).amin(-1)).any(1)
+    first = legal.int().argmax(-1)  # (B, S, T)
     last = (legal * torch.arange(1, legal.shape[-1] + 1, device=legal.device)).argmax(-1)
+    differ = (ids.gather(-1, first.unsqueeze(-1)) != ids.gather(-1, last.unsqueeze(-1))).squeeze(-1).any(1)  # (B, T)
     ends = (batch.y_mask * torch.arange(alpha.shape[2], device=legal.device)).amax(1)
     for t in sorted({0, *ends.tolist()}):
         outputs = []
-        for place in (legal.int().argmax(-1), last):
+        for place in (first, last):
             attend = alpha.clone()
             forced = one_hot(place[:, :, t], alpha.shape[-1]).float()
             attend[:, :, t] = torch.where(legal[:, :, t].any(-1, keepdim=True), forced, alpha[:, :, t])

@@ -58,8 +58,9 @@ def _files(recipe: Recipe) -> Iterator[Path]:
     modules = [sys.modules.get(owner.__module__) for owner in (task, model)]
     named: list[Any] = [module.__file__ for module in modules if module is not None]
     named += [*as_dict(recipe.task_options).values(), *as_dict(recipe.model_options).values()]
-    if supports(task, NeedsData):
-        named.append(task().needs().folder)
+    made = task()
+    if supports(made, NeedsData):
+        named.append(made.needs().folder)
     for name in named:
         path = Path(name) if isinstance(name, (str, Path)) and str(name) else None
         with contextlib.suppress(OSError):  # too long for a path, or not to be read
