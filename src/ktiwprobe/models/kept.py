@@ -11,30 +11,30 @@ Kept = dict[str, tuple[Tensor, int]]
 DEPTH = 3  # of lists in lists that are looked into
 
 
-def kept_tensors(model: Any) -> Kept:
+def kept_tensors(network: object) -> Kept:
     """Tensors in attributes of a module or its parts that are not in its state, and how often each was changed."""
-    if not isinstance(model, nn.Module):
+    if not isinstance(network, nn.Module):
         return {}
-    weights = {id(tensor) for tensor in (*model.parameters(), *_persistent(model))}
+    weights = {id(tensor) for tensor in (*network.parameters(), *_persistent(network))}
     found = {
         f"{path}.{name}": tensor
-        for path, module in model.named_modules()
+        for path, module in network.named_modules()
         for name, tensor in (*_inside("", vars(module)), *_inside("", module._buffers))
     }
     return {name: (tensor, tensor._version) for name, tensor in found.items() if id(tensor) not in weights}
 
 
-def keeps_more(model: Any, before: Kept) -> bool:
-    """Whether a model keeps other tensors than `before`, or has changed those."""
-    now = kept_tensors(model)
+def keeps_more(network: object, before: Kept) -> bool:
+    """Whether a network keeps other tensors than `before`, or has changed those."""
+    now = kept_tensors(network)
     return any(
         name not in before or tensor is not before[name][0] or version != before[name][1]
         for name, (tensor, version) in now.items()
     )
 
 
-def _persistent(model: nn.Module) -> Iterator[Tensor]:
-    for module in model.modules():
+def _persistent(network: nn.Module) -> Iterator[Tensor]:
+    for module in network.modules():
         skipped = module._non_persistent_buffers_set
         yield from (tensor for name, tensor in module._buffers.items() if tensor is not None and name not in skipped)
 
