@@ -97,11 +97,11 @@ def suggest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return ": there are none"
+    near = get_close_matches(name, names, n=FEW, cutoff=0.5)
+    guess = f"; did you mean {near[0]!r}?" if near else ";"
     if len(names) > MANY:
-        few = get_close_matches(name, names, n=FEW, cutoff=0.5) or names[:FEW]
-        return f": there are {len(names)}, such as {', '.join(few)}"
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    return (f"; did you mean {near[0]!r}?" if near else ";") + f" known: {', '.join(names)}"
+        return f"{guess} there are {len(names)}, such as {', '.join(near or names[:FEW])}"
+    return f"{guess} known: {', '.join(names)}"
 
 
 def raised_at(error: BaseException) -> str:
