@@ -182,7 +182,7 @@ def test_a_run_that_is_resumed_is_the_same_to_the_bit(run_tiny: Train) -> None:
 
 def test_what_it_cannot_do_is_a_sentence(run_tiny: Train) -> None:
     """A stream has no epochs to keep, and there is no attention to choose; neither leaves a run behind."""
-    with pytest.raises(OptionError, match=r"a stream has no epochs: write every:N, as in -o checkpoints=every:10"):
+    with pytest.raises(OptionError, match=r"a stream has no epochs: write every:N, as in checkpoints=every:10"):
         run_tiny("bow-proxy", "copy")
     with pytest.raises(UsageError, match="model 'bow-proxy' has no attention that could be uniform"):
         run_tiny("bow-proxy", options=FEW, attention="uniform")

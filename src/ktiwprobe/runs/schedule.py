@@ -33,7 +33,7 @@ def _endless(schedule: str, epoch: int | None, named: Named) -> Iterable[int]:
         if epoch is None:
             raise OptionError(
                 "schedule 'epochs' needs a finite training split, and a stream has no epochs: write every:N, as in "
-                "every:10"
+                "checkpoints=every:10"
             )
         return count(0, max(epoch, 1))  # an empty split has none
     if schedule.startswith("every:"):
