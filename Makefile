@@ -42,10 +42,10 @@ bench: $(DEV) ## speed and memory, as ratios from one run
 models: $(DEV) ## which Hugging Face types can be probed: checks all and writes docs/models.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.models
 
-members: $(STAMP) ## the tables of optional members in docs/plugins.md, from capabilities.py
+members: $(DEV) ## the tables of optional members in docs/plugins.md, from capabilities.py
 	$(BIN)/python -m benchmarks.members
 
-map: $(STAMP) ## draw the packages and their imports from the code: docs/figures/packages.png
+map: $(DEV) ## draw the packages and their imports from the code: docs/figures/packages.png
 	$(BIN)/python -m benchmarks.map
 
 clean: ## remove what make made
