@@ -39,7 +39,7 @@ def make_model(name: str, config: str, **options: Any) -> tuple[Any, Batch]:
     """A model in evaluation mode and five sentences of different lengths; weights large, so that attention is sharp."""
     cls = REGISTRY.load("models", name)
     chosen = cls.Options(**{**SIZES, "config": config, **options})
-    corpus = cls.prepare(CORPORA[cls.default_task], chosen)
+    corpus = cls.prepare(CORPORA[cls.default_task or "toy-translation"], chosen)
     torch.manual_seed(0)
     model = cls.build(corpus, chosen).eval()
     with torch.no_grad():

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ktiwprobe.runs.run import find_runs
+from ktiwprobe.runs.listing import find_runs
 
 READER = """
 import tiny

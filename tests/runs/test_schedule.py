@@ -40,7 +40,9 @@ def test_epochs_are_the_ends_of_epochs(epoch: int, last: int, steps: list[int]) 
 
 def test_epochs_of_unknown_length_are_a_sentence() -> None:
     """Where nobody can say how long an epoch is, there is another way to write it."""
-    with pytest.raises(OptionError, match=r"'epochs' needs a finite training split.*write every:N, as in checkpoints=every:10"):
+    with pytest.raises(
+        OptionError, match=r"'epochs' needs a finite training split.*write every:N, as in checkpoints=every:10"
+    ):
         steps_of("epochs", 100)
 
 

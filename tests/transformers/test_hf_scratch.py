@@ -31,7 +31,7 @@ def build(name: str, config: str, **sizes: Any) -> tuple[Any, Any]:
     """A model from scratch, and the corpus that it reads."""
     cls = hf_tiny.REGISTRY.load("models", name)
     options = cls.Options(config=config, **{**SIZES, **sizes})
-    corpus = cls.prepare(hf_tiny.CORPORA[cls.default_task], options)
+    corpus = cls.prepare(hf_tiny.CORPORA[cls.default_task or "toy-translation"], options)
     torch.manual_seed(0)
     return cls.build(corpus, options), corpus
 

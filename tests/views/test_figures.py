@@ -141,7 +141,7 @@ def test_outputs_are_looked_at_first(tmp_path):
     assert check_output(tmp_path / "a.png", force=True)
     (tmp_path / "folder.pdf").mkdir()
     for name, force, words in (
-        ("a.png", False, "write over it with --force"),
+        ("a.png", False, "write over it, or choose another file"),
         ("a.gif", True, "does not end in"),
         ("folder.pdf", True, "is a folder"),
     ):
