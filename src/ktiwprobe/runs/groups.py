@@ -1,4 +1,4 @@
-"""Which runs belong together, and which of them a SPEC means.
+"""Which runs belong together, and which of them is which.
 
 The group is the latest run's: those of the same task, model and options. A is its learned run with the lowest seed, B
 the next; if a SPEC names a run, the group is that run's and the named run is A.
